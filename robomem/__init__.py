@@ -1,0 +1,8 @@
+"""RoboMem: memory for vision-language-action policies.
+
+The contract lives in `robomem.contract` and `robomem.spec`; the loops that drive a policy are `robomem.train`,
+`robomem.rollout` and `robomem.evaluate`; the rooms are `robomem.policies`, `robomem.datasets`, `robomem.sim` and
+`robomem.real`. Importing this package loads nothing heavy.
+"""
+
+__version__ = "0.1.0"
