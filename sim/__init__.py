@@ -1,0 +1,1 @@
+"""ManiSkill simulation: environments, the MIKASA-Robo-VLA benchmark, oracles and collection."""
