@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import click
 
 from robomem import __version__
-from robomem.errors import RobomemError
+from robomem.errors import RobomemError, nearest
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as a shell reports it."""
@@ -60,8 +60,6 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command; an unknown one is answered with the nearest."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            from robomem.hydra_cli import nearest
-
             raise click.UsageError(f"no command {args[0]!r}{nearest(args[0], COMMANDS)}")
         return super().resolve_command(ctx, args)
 

@@ -1,16 +1,17 @@
 """Hydra programs as subcommands, with concise help and one-line configuration errors."""
 
 import contextlib
-import difflib
 import importlib
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from importlib import resources
 from typing import Any
 
 import click
+
+from robomem.errors import nearest
 
 _FLAGS = [
     ("KEY=VALUE, GROUP=OPTION", "set a value, choose an option"),
@@ -70,14 +71,6 @@ def describe_config_error(error: Exception) -> str | None:
     if cause is None:
         return _unknown_group(str(error)) or str(error).split("\nSee ")[0]
     return _describe_key(cause, first_line=str(cause).splitlines()[0])
-
-
-def nearest(name: str, valid: Iterable[str]) -> str:
-    """The end of a message about an unknown name: the valid name most like it, or all of them."""
-    names = sorted(valid)
-    if close := difflib.get_close_matches(name, names, n=1, cutoff=0.5):
-        return f"; did you mean {close[0]!r}?"
-    return f"; there are: {', '.join(names)}" if names else ""
 
 
 def _describe_key(cause: Any, first_line: str) -> str:
@@ -154,4 +147,4 @@ def _defaults(config: str) -> tuple[list[tuple[str, str]], list[tuple[str, str]]
 def _show(value: Any) -> str:
     import yaml
 
-    return yaml.safe_dump(value, default_flow_style=True, width=10**6).removesuffix("\n...\n").strip()
+    return yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=10**6).removesuffix("\n...\n").strip()

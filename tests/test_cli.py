@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from robomem import __version__, cli
-from robomem.errors import SpecMismatch
-from robomem.hydra_cli import HydraCommand, nearest
+from robomem.errors import SpecMismatch, nearest
+from robomem.hydra_cli import HydraCommand
 
 PROGRAM = """
 import time

@@ -1,5 +1,7 @@
 """The shapes written in the contract are checked while tests run."""
 
+from typing import Any
+
 import pytest
 import torch
 from jaxtyping import TypeCheckError
@@ -7,7 +9,7 @@ from jaxtyping import TypeCheckError
 from robomem.contract import ActionChunk, Memory, Observation, Window
 
 
-def observation(rows: int = 2, **changes: object) -> Observation:
+def observation(rows: int = 2, **changes: Any) -> Observation:
     image = torch.zeros(rows, 8, 10, 3, dtype=torch.uint8)
     values = {"images": {"base": image}, "proprio": torch.zeros(rows, 7), "instruction": ("touch it",) * rows}
     return Observation(**{**values, **changes})
@@ -28,7 +30,7 @@ def test_right_shapes_pass() -> None:
     ],
     ids=["rows", "dtype", "channels", "float image", "instruction"],
 )
-def test_wrong_field_is_refused(changes: dict[str, object]) -> None:
+def test_wrong_field_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(TypeCheckError):
         observation(**changes)
 
