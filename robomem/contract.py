@@ -38,7 +38,8 @@ class Observation:
     proprio: Float[Tensor, "*B P"]
     """Proprioception in the spec's order and units."""
     instruction: tuple[str, ...]
-    """One instruction per row; constant through an episode."""
+    """One instruction per row, constant through an episode. In a `Window`, where an episode may begin at any tick, one
+    per row and tick: B*T in row-major order, empty on padding."""
 
     def to(self, device: torch.device | str) -> "Observation":
         """The same observation on another device."""

@@ -1,0 +1,77 @@
+"""Augmentation that is the same through an episode, so that what a policy must remember stays consistent."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import UInt8
+from numpy import ndarray
+
+from robomem.errors import RobomemError
+
+_STREAM = 1
+"""Keeps these random numbers apart from those of the data order."""
+
+
+@dataclass(frozen=True)
+class DrawnAugmentation:
+    """The change applied to every frame of one episode."""
+
+    channels: tuple[int, int, int]
+    """Source channel of each channel, for all cameras."""
+    shifts: Mapping[str, tuple[int, int]]
+    """Pixels (down, right) by camera."""
+
+    def apply(self, camera: str, frames: UInt8[ndarray, "T Y X 3"]) -> UInt8[ndarray, "T Y X 3"]:
+        """The frames of a camera after the change."""
+        return permute_channels(shift_frames(frames, *self.shifts[camera]), self.channels)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpisodeAugmentation:
+    """What may change from episode to episode in training; never within an episode."""
+
+    channel_permutation: float = 0.0
+    """Probability of an episode that its colour channels are reordered, each of the six orders alike."""
+    shift: int = 0
+    """Largest shift of a camera's frames along each axis in pixels; border pixels are repeated."""
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        if not 0 <= self.channel_permutation <= 1:
+            raise RobomemError(
+                f"data.augmentation.channel_permutation={self.channel_permutation} is a probability, from 0 to 1"
+            )
+        if self.shift < 0:
+            raise RobomemError(f"data.augmentation.shift={self.shift} is a number of pixels, from 0 up")
+
+    def draw(self, seed: int, epoch: int, episode: int, cameras: Sequence[str]) -> DrawnAugmentation:
+        """The change of one episode: a pure function of the arguments and the settings."""
+        rng = np.random.default_rng([_STREAM, seed, epoch, episode])
+        permuted, order = rng.random() < self.channel_permutation, rng.permutation(3)
+        shifts = rng.integers(-self.shift, self.shift, size=(len(cameras), 2), endpoint=True)
+        red, green, blue = order.tolist() if permuted else (0, 1, 2)
+        return DrawnAugmentation(
+            (red, green, blue),
+            {name: (down, right) for name, (down, right) in zip(cameras, shifts.tolist(), strict=True)},
+        )
+
+
+def permute_channels(frames: UInt8[ndarray, "T Y X 3"], channels: tuple[int, int, int]) -> UInt8[ndarray, "T Y X 3"]:
+    """Frames whose channel i is channel `channels[i]` of the given ones."""
+    if channels == (0, 1, 2):
+        return frames
+    permuted = np.empty_like(frames)
+    for target, source in enumerate(channels):
+        permuted[..., target] = frames[..., source]
+    return permuted
+
+
+def shift_frames(frames: UInt8[ndarray, "T Y X 3"], down: int, right: int) -> UInt8[ndarray, "T Y X 3"]:
+    """Frames moved by some pixels, with the border repeated."""
+    if down == right == 0:
+        return frames
+    height, width = frames.shape[1:3]
+    pad = ((0, 0), (max(down, 0), max(-down, 0)), (max(right, 0), max(-right, 0)), (0, 0))
+    top, left = max(-down, 0), max(-right, 0)
+    return np.pad(frames, pad, mode="edge")[:, top : top + height, left : left + width]

@@ -1,0 +1,35 @@
+"""Settings of the training data; importing them loads no torch."""
+
+from dataclasses import dataclass, field
+
+from robomem.datasets.augment import EpisodeAugmentation
+from robomem.errors import RobomemError
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """Which episodes a policy trains on, and how they are batched."""
+
+    root: str = "???"
+    """Folder of the dataset."""
+    cache_gib: float = 4.0
+    """Memory for decoded episodes in GiB; with the whole dataset in it every frame is decoded once."""
+    batch_size: int = 16
+    """Lanes per process: episodes that are seen side by side."""
+    window: int = 16
+    """Ticks of each lane in a training step."""
+    augmentation: EpisodeAugmentation = field(default_factory=EpisodeAugmentation)
+    """Changes that are the same through an episode."""
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        for name in ("batch_size", "window"):
+            if getattr(self, name) < 1:
+                raise RobomemError(f"data.{name}={getattr(self, name)} must be positive")
+        if self.cache_gib < 0:
+            raise RobomemError(f"data.cache_gib={self.cache_gib} must not be negative; 0 keeps no episode")
+
+    @property
+    def cache_bytes(self) -> int:
+        """Memory for decoded episodes in bytes."""
+        return int(self.cache_gib * 2**30)

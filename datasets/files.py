@@ -1,0 +1,87 @@
+"""Durable files: a write is either wholly there or not at all, also after `kill -9` or a power failure."""
+
+import ctypes
+import errno
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from robomem.errors import RobomemError
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+
+
+def write_atomic(path: Path, data: bytes, verify: Callable[[Path], None] | None = None) -> None:
+    """Replace a file durably.
+
+    Args:
+        path: The file; its folder is made if it is missing.
+        data: The new content.
+        verify: Called with the temporary file before it takes the place of `path`; raises to refuse it.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(path.name + ".tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if verify:
+            verify(temporary)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Replace a JSON file durably."""
+    write_atomic(path, json.dumps(value, indent=2).encode())
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def exchange_folders(a: Path, b: Path) -> bool:
+    """Swap two folders of one file system in a single step.
+
+    Returns:
+        False if the system or the file system cannot; nothing has changed then.
+    """
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if rename is None:
+        return False
+    if rename(_AT_FDCWD, os.fsencode(a), _AT_FDCWD, os.fsencode(b), _RENAME_EXCHANGE) == 0:
+        for folder in {a.parent, b.parent}:
+            sync_folder(folder)
+        return True
+    code = ctypes.get_errno()
+    if code in {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP}:
+        return False
+    raise OSError(code, os.strerror(code), str(a))
+
+
+@contextmanager
+def disk_guard(root: Path, unsaved: str) -> Iterator[None]:
+    """Turn a full or forbidden disk into a message; `unsaved` says what was not written."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL:
+            fix = "all that was saved before is intact. Free some space, then run the same command again"
+        elif error.errno in _FORBIDDEN:
+            fix = "give another folder or permission to write there"
+        else:
+            raise
+        raise RobomemError(f"cannot write {root} ({error.strerror}): {unsaved}; {fix}") from error

@@ -1,0 +1,176 @@
+"""Training windows: B lanes of whole episodes in order, each window continuing where the previous one ended."""
+
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import numpy as np
+import torch
+from numpy import ndarray
+
+from robomem.contract import Observation, Window
+from robomem.datasets.augment import DrawnAugmentation, EpisodeAugmentation
+from robomem.datasets.lanes import Lane, Piece, deal_lanes
+from robomem.datasets.lerobot_reader import EpisodeReader
+from robomem.episode import Episode
+from robomem.errors import RobomemError
+
+_PREFETCH = 2
+"""Windows that a background thread assembles ahead of the one in use."""
+
+
+class SequenceBatches:
+    """Windows of B lanes.
+
+    A lane is a stream of whole episodes; a new one may begin at any tick of a window (`is_first`), so only the end of
+    an epoch is padded (`valid`). Every lane starts an epoch with a new episode. The windows are a pure function of the
+    arguments and the epoch, whichever step the iteration begins at.
+    """
+
+    def __init__(
+        self,
+        reader: EpisodeReader,
+        batch_size: int,
+        window: int,
+        horizon: int,
+        seed: int,
+        augment: EpisodeAugmentation | None = None,
+        *,
+        rank: int = 0,
+        world_size: int = 1,
+    ) -> None:
+        """Describe the windows; nothing is read yet.
+
+        Args:
+            reader: The episodes.
+            batch_size: Lanes of this process (B).
+            window: Ticks of a window (T).
+            horizon: Actions of a chunk (H).
+            seed: Determines order and augmentation.
+            augment: Change drawn for each episode and epoch; none by default.
+            rank: This process among those that share the episodes.
+            world_size: Number of such processes; all make the same number of steps.
+
+        Raises:
+            RobomemError: fewer episodes than lanes.
+        """
+        if len(reader) < batch_size * world_size:
+            raise RobomemError(
+                f"{len(reader)} episodes cannot fill {batch_size} lanes in each of {world_size} processes; "
+                f"lower data.batch_size to {len(reader) // world_size} or collect more episodes"
+            )
+        self._reader, self._augment, self._seed = (reader, augment or EpisodeAugmentation(), seed)
+        self._batch_size, self._window, self._horizon = batch_size, window, horizon
+        self._rank, self._world_size = rank, world_size
+
+    def num_steps(self, epoch: int) -> int:
+        """Windows in an epoch, the same for every process."""
+        return self._steps(self._deal(epoch))
+
+    def epoch(self, epoch: int, start_step: int = 0) -> Iterator[Window]:
+        """The windows of an epoch from a step on; windows before it are not read.
+
+        Raises:
+            RobomemError: a file is missing or damaged.
+        """
+        lanes = self._deal(epoch)
+        own = lanes[self._rank * self._batch_size : (self._rank + 1) * self._batch_size]
+        assembly = _Assembly(self._reader, own, self._window, self._horizon, self._augment, self._seed, epoch)
+        steps = iter(range(start_step, self._steps(lanes)))
+        pending: deque[Future[Window]] = deque()
+        pool = ThreadPoolExecutor(1, thread_name_prefix="windows")
+        try:
+            for step in steps:
+                pending.append(pool.submit(assembly.window, step))
+                if len(pending) > _PREFETCH:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def _deal(self, epoch: int) -> list[Lane]:
+        return deal_lanes(self._reader.lengths, self._batch_size * self._world_size, self._seed, epoch)
+
+    def _steps(self, lanes: list[Lane]) -> int:
+        return -(-max(lane.ticks for lane in lanes) // self._window)
+
+
+class _Assembly:
+    """Fills the windows of one epoch; used by one thread."""
+
+    def __init__(
+        self,
+        reader: EpisodeReader,
+        lanes: list[Lane],
+        window: int,
+        horizon: int,
+        augment: EpisodeAugmentation,
+        seed: int,
+        epoch: int,
+    ) -> None:
+        self._reader, self._lanes, self._window, self._horizon = (reader, lanes, window, horizon)
+        self._augment, self._seed, self._epoch = augment, seed, epoch
+        self._cameras = [camera.name for camera in reader.embodiment.cameras]
+        self._current: dict[int, tuple[int, Episode, DrawnAugmentation]] = {}
+
+    def window(self, step: int) -> Window:
+        """Window number `step` of the epoch."""
+        arrays = self._empty()
+        instructions: list[str] = []
+        start = step * self._window
+        for row, lane in enumerate(self._lanes):
+            texts: list[str] = []
+            for piece in lane.pieces(start, start + self._window):
+                episode, change = self._episode(row, piece.position)
+                self._fill({name: array[row] for name, array in arrays.items()}, piece, episode, change)
+                texts += [episode.instruction] * piece.ticks
+            instructions += texts + [""] * (self._window - len(texts))
+        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        observation = Observation(
+            {name: tensors.pop(_image(name)) for name in self._cameras}, tensors.pop("proprio"), tuple(instructions)
+        )
+        return Window(observation=observation, **tensors)
+
+    def _empty(self) -> dict[str, ndarray]:
+        """Arrays of a window of padding."""
+        embodiment = self._reader.embodiment
+        rows, horizon = (len(self._lanes), self._window), self._horizon
+        return {
+            **{_image(c.name): np.zeros((*rows, c.height, c.width, 3), np.uint8) for c in embodiment.cameras},
+            "proprio": np.zeros((*rows, embodiment.proprio.size), np.float32),
+            "dt": np.zeros(rows, np.float32),
+            "is_first": np.zeros(rows, np.bool_),
+            "valid": np.zeros(rows, np.bool_),
+            "actions": np.zeros((*rows, horizon, embodiment.action.size), np.float32),
+            "action_valid": np.zeros((*rows, horizon), np.bool_),
+            "outcome": np.zeros((*rows, embodiment.proprio.size), np.float32),
+        }
+
+    def _episode(self, row: int, position: int) -> tuple[Episode, DrawnAugmentation]:
+        """The episode and its change; kept while the lane is in it, so that it is decoded once whatever the cache."""
+        current = self._current.get(row)
+        if current is None or current[0] != position:
+            index = self._reader.indices[position]
+            change = self._augment.draw(self._seed, self._epoch, index, self._cameras)
+            current = self._current[row] = position, self._reader[position], change
+        return current[1:]
+
+    def _fill(self, row: dict[str, ndarray], piece: Piece, episode: Episode, change: DrawnAugmentation) -> None:
+        """Write a piece into one row of the window's arrays."""
+        source, target = (slice(piece.first, piece.first + piece.ticks), slice(piece.at, piece.at + piece.ticks))
+        for name in self._cameras:
+            row[_image(name)][target] = change.apply(name, episode.images[name][source])
+        elapsed = np.diff(episode.timestamps, prepend=episode.timestamps[0])
+        steps = np.arange(piece.first, piece.first + piece.ticks)[:, None] + np.arange(self._horizon)
+        row["proprio"][target] = episode.proprio[source]
+        row["dt"][target] = elapsed[source]
+        row["is_first"][piece.at] = piece.first == 0
+        row["valid"][target] = True
+        row["actions"][target] = episode.actions[np.minimum(steps, len(episode) - 1)]
+        row["action_valid"][target] = steps < len(episode)
+        row["outcome"][target] = episode.proprio[-1]
+
+
+def _image(camera: str) -> str:
+    return f"images.{camera}"
