@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from robomem.datasets import lerobot_format as form
 from robomem.datasets.encoding import EncodedEpisode, FeatureStatistics, decode_png, image_feature, merge_statistics
-from robomem.datasets.files import write_atomic, write_json
 from robomem.datasets.lerobot_index import DatasetIndex, damaged, read_parquet, reading
+from robomem.files import write_atomic, write_json
 
 
 @dataclass(frozen=True)

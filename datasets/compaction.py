@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from robomem.datasets import lerobot_format as form
-from robomem.datasets.files import exchange_folders, sync_folder, write_atomic
 from robomem.datasets.lerobot_index import DatasetIndex, damaged, load_index
+from robomem.files import exchange_folders, sync, write_atomic
 
 _ASIDE = ".compaction"
 _logger = logging.getLogger(__name__)
@@ -101,7 +101,7 @@ def _merge(sources: Sequence[Path], target: Path) -> None:
                     _copy_row_groups(source, writer)
             file.flush()
             os.fsync(file.fileno())
-    sync_folder(target.parent)
+    sync(target.parent)
 
 
 def _copy_row_groups(source: Path, writer: pq.ParquetWriter) -> None:

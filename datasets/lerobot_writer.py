@@ -16,10 +16,10 @@ from robomem.datasets import lerobot_format as form
 from robomem.datasets.commit import commit, load_committed
 from robomem.datasets.compaction import compact, is_renumbered, remove_aside, renumber
 from robomem.datasets.encoding import EncodedEpisode, encode
-from robomem.datasets.files import disk_guard, write_json
 from robomem.datasets.lerobot_index import DatasetIndex, is_dataset, load_index
 from robomem.episode import Episode
 from robomem.errors import RobomemError
+from robomem.files import disk_guard, write_json
 from robomem.spec import EmbodimentSpec
 
 _LOCK = ".writer.lock"

@@ -19,7 +19,8 @@ import numpy as np
 import pytest
 from dataset_samples import EMBODIMENT, assert_equal_episodes, make_episode
 
-from robomem.datasets import compaction, files
+from robomem import files
+from robomem.datasets import compaction
 from robomem.datasets import lerobot_format as form
 from robomem.datasets.encoding import encode
 from robomem.datasets.lerobot_index import load_index

@@ -4,6 +4,7 @@ import ctypes
 import errno
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,7 +37,7 @@ def write_atomic(path: Path, data: bytes, verify: Callable[[Path], None] | None 
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
-    sync_folder(path.parent)
+    sync(path.parent)
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -44,9 +45,45 @@ def write_json(path: Path, value: Any) -> None:
     write_atomic(path, json.dumps(value, indent=2).encode())
 
 
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def read_json(path: Path) -> Any:
+    """The value of a JSON file.
+
+    Raises:
+        RobomemError: the file is missing or damaged.
+    """
+    try:
+        return json.loads(path.read_bytes())
+    except FileNotFoundError as error:
+        raise RobomemError(f"{path} is missing; copy the folder again as a whole, or use another") from error
+    except ValueError as error:
+        raise RobomemError(f"{path} is damaged ({error}); copy it again, or use another") from error
+
+
+@contextmanager
+def atomic_folder(path: Path) -> Iterator[Path]:
+    """A new folder to fill; it takes its place durably if the block ends without an error, and is removed otherwise.
+
+    Raises:
+        FileExistsError: there is something at `path`.
+    """
+    if path.exists():
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+    temporary = path.with_name(path.name + ".tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    try:
+        yield temporary
+        for entry in (*temporary.rglob("*"), temporary):
+            sync(entry)
+        temporary.rename(path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    sync(path.parent)
+
+
+def sync(path: Path) -> None:
+    """Make the content of a file, or the names in a folder, durable."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
@@ -64,7 +101,7 @@ def exchange_folders(a: Path, b: Path) -> bool:
         return False
     if rename(_AT_FDCWD, os.fsencode(a), _AT_FDCWD, os.fsencode(b), _RENAME_EXCHANGE) == 0:
         for folder in {a.parent, b.parent}:
-            sync_folder(folder)
+            sync(folder)
         return True
     code = ctypes.get_errno()
     if code in {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP}:

@@ -1,0 +1,1 @@
+"""Hydra values; the schemas they are checked against are in `robomem.config`."""

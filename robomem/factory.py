@@ -1,0 +1,97 @@
+"""Build objects from configuration: `_target_` names a class within an allow-list, the other keys are its arguments."""
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any, TypeGuard
+
+from robomem.errors import RobomemError, nearest
+
+TARGET = "_target_"
+
+
+def instantiate(config: Mapping[str, Any], allow: str = "robomem.policies", **extra: Any) -> Any:
+    """Call what `_target_` names with the other values.
+
+    Args:
+        config: Plain values; mappings within it that have a `_target_` of their own are built first.
+        allow: Package that targets must be defined in.
+        **extra: Arguments that are no configuration, such as sizes that follow from another part.
+
+    Raises:
+        RobomemError: a target or an argument that does not exist (the nearest that does is named), one outside
+            `allow`, or a missing argument.
+    """
+    path = config.get(TARGET)
+    if not isinstance(path, str):
+        raise RobomemError(f"{dict(config)} has no {TARGET}; name a class, for example {TARGET}: {allow}.module.Class")
+    target = _find(path, allow)
+    if doubled := sorted(config.keys() & extra.keys()):
+        raise RobomemError(
+            f"{path}: {', '.join(doubled)} follows from other settings; remove it from the configuration"
+        )
+    arguments = {key: _build(value, allow) for key, value in config.items() if key != TARGET}
+    _check_arguments(path, target, arguments | extra)
+    return target(**arguments, **extra)
+
+
+def _build(value: Any, allow: str) -> Any:
+    """A value in which every mapping with a target is built."""
+    if isinstance(value, Mapping):
+        if TARGET in value:
+            return instantiate(value, allow)
+        return {key: _build(item, allow) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_build(item, allow) for item in value]
+    return value
+
+
+def _find(path: str, allow: str) -> Callable[..., Any]:
+    """Import `package.module.Name`."""
+    if not path.startswith(f"{allow}.") or not all(map(str.isidentifier, path.split("."))):
+        raise RobomemError(f"{TARGET}: {path!r} is not within {allow}; only what is defined there can be built")
+    module_name, _, name = path.rpartition(".")
+    module = _import(module_name, path, allow)
+    found = getattr(module, name, None)
+    if not _is_defined_within(found, allow):
+        names = [key for key, value in vars(module).items() if key[0] != "_" and _is_defined_within(value, allow)]
+        raise RobomemError(f"{TARGET}: {module_name} has no {name!r}{nearest(name, names)}")
+    return found
+
+
+def _import(name: str, path: str, allow: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        missing = error.name or name
+        if name != missing and not name.startswith(f"{missing}."):
+            raise RobomemError(f"{path} needs the Python package {missing!r}; install it") from error
+        parent, _, last = missing.rpartition(".")
+        if not missing.startswith(f"{allow}."):
+            raise
+        siblings = [
+            module.name for module in pkgutil.iter_modules(getattr(_import(parent, path, allow), "__path__", []))
+        ]
+        raise RobomemError(
+            f"{TARGET}: there is no {path!r}: {parent} has no {last!r}{nearest(last, siblings)}"
+        ) from None
+
+
+def _is_defined_within(value: Any, allow: str) -> TypeGuard[Callable[..., Any]]:
+    return callable(value) and str(getattr(value, "__module__", "")).startswith(f"{allow}.")
+
+
+def _check_arguments(path: str, target: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
+    """Raise unless the arguments fit the target's signature."""
+    parameters = inspect.signature(target).parameters
+    if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        for name in arguments:
+            if name not in parameters:
+                raise RobomemError(f"{path} has no argument {name!r}{nearest(name, parameters)}")
+    required = [
+        n for n, p in parameters.items() if p.default is p.empty and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
+    ]
+    if missing := [name for name in required if name not in arguments]:
+        raise RobomemError(f"{path} needs a value for {', '.join(missing)}; add it beside its {TARGET}")

@@ -1,0 +1,1 @@
+"""The parts of the training loop; `robomem.train` joins them."""
