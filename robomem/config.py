@@ -154,30 +154,35 @@ class CollectConfig:
 class EvalConfig:
     """One evaluation: one policy on one task."""
 
-    policy: str = "checkpoint"
-    """`checkpoint`, or a scripted baseline: `oracle` (knows the answer), `sweep` (touches everything in order)."""
-    checkpoint: str = ""
+    checkpoint: str | None = None
     """Folder of a checkpoint, or of a run for its newest one."""
+    baseline: str | None = None
+    """In place of a checkpoint: `oracle`, which knows the answer, or `sweep`, which touches everything in order."""
     sim: SimConfig = field(default_factory=SimConfig)
     episodes: int = 50
     start_seed: int = 4242424242
     """Seed of the first episode; the others follow it."""
-    replan_every: int = 0
-    """Ticks between plans; 0: the whole chunk is carried out before the next plan."""
+    replan_every: int | None = None
+    """Ticks between plans; by default a chunk is carried out as a whole before the next plan."""
     noise_seed: int = 0
     """Seed of the noise that plans are drawn with."""
     device: str = "auto"
     """`auto` (CUDA if there is a GPU), `cpu`, `cuda`, `cuda:1`, ..."""
     videos: int = 4
     """Episodes to film, from the first on."""
-    output_dir: str = ""
+    output_dir: str | None = None
     """Folder of the records; `eval/<env_id>` in that of the checkpoint by default."""
     overwrite: bool = False
     """Drop the records of another configuration instead of refusing them."""
     paths: PathsConfig = field(default_factory=PathsConfig)
 
     def __post_init__(self) -> None:
-        """Check the ranges."""
+        """Check the choices and ranges."""
+        _require(
+            (self.checkpoint is None) != (self.baseline is None),
+            "nothing to evaluate, or two things; give checkpoint=PATH (of a run or a checkpoint) or baseline=oracle",
+        )
+        _require(self.baseline in (None, "oracle", "sweep"), f"baseline={self.baseline!r} is not one of oracle, sweep")
         _require(self.episodes > 0, f"episodes={self.episodes} must be positive")
         _require(self.start_seed >= 0, f"start_seed={self.start_seed} must not be negative")
 
@@ -195,8 +200,8 @@ class AuditConfig:
     """Episodes in closed loop under each intervention; more of them detect a smaller drop."""
     start_seed: int = 4242424242
     """Seed of the first episode; the others follow it."""
-    replan_every: int = 0
-    """Ticks between plans; 0: the whole chunk is carried out before the next plan."""
+    replan_every: int | None = None
+    """Ticks between plans; by default a chunk is carried out as a whole before the next plan."""
     noise_seed: int = 0
     """Seed of the noise that plans are drawn with."""
     recorded: int = 128
@@ -205,7 +210,7 @@ class AuditConfig:
     """Of these, those whose memories are kept, to be put in place of the policy's own."""
     device: str = "auto"
     """`auto` (CUDA if there is a GPU), `cpu`, `cuda`, `cuda:1`, ..."""
-    output_dir: str = ""
+    output_dir: str | None = None
     """Folder of the records; `audit/<env_id>` in that of the checkpoint by default."""
     overwrite: bool = False
     """Drop the records of another configuration instead of refusing them."""

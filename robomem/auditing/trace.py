@@ -1,0 +1,45 @@
+"""What the memory read at each tick of one episode, for a person to look at."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from robomem.auditing.replay import replay
+from robomem.episode import Episode
+from robomem.video import side_by_side
+
+FRAME_HEIGHT = 128
+"""Pixels of a saved frame."""
+
+
+def trace(policy: Any, episode: Episode, folder: Path) -> dict[str, Any] | None:
+    """The policy's `diagnostics` along an episode, whose frames are saved as `frame-<tick>.png`.
+
+    Args:
+        policy: A policy; one without `diagnostics` has no trace.
+        episode: Recorded episode to replay.
+        folder: Receives the frames.
+
+    Returns:
+        `seed`, `ticks` and a list over ticks for each diagnostic; None stands for a number that is not finite.
+    """
+    if not hasattr(policy, "diagnostics"):
+        return None
+    folder.mkdir(parents=True, exist_ok=True)
+    values: dict[str, list[Any]] = {}
+    ticks = []
+    for moment in replay(policy, [episode]):
+        ticks.append(moment.tick)
+        for name, value in policy.diagnostics(moment.memory).items():
+            values.setdefault(name, []).append(_plain(value[0].tolist()))
+        images = {name: frames[moment.tick] for name, frames in episode.images.items()}
+        Image.fromarray(side_by_side(images, FRAME_HEIGHT)).save(folder / f"frame-{moment.tick:03d}.png")
+    return {"seed": episode.seed, "ticks": ticks, **values}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_plain(entry) for entry in value]
+    return value if math.isfinite(value) else None
