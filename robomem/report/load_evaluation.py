@@ -1,0 +1,89 @@
+"""Read evaluations."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from robomem.report import commands
+from robomem.report.files import Node, read_json, read_lines
+from robomem.report.model import Episode, Evaluation, Interval, Latency
+
+
+def load_evaluations(run: Path) -> Mapping[str, Evaluation]:
+    """Read the evaluations of a run, of a baseline, or the one that the directory itself is, by environment id.
+
+    Raises:
+        RobomemError: a file is corrupt.
+    """
+    found = (*run.glob("summary.json"), *sorted(run.glob("*/summary.json")), *sorted(run.glob("eval/*/summary.json")))
+    return {e.env_id: e for e in (_evaluation(path.parent, run) for path in found)}
+
+
+def interval(node: Node) -> Interval:
+    """A proportion with its Wilson interval."""
+    count, episodes = (node.get(key).whole() for key in ("count", "episodes"))
+    rate, low, high = (node.get(key).number() for key in ("rate", "low", "high"))
+    return Interval(count, episodes, rate, low, high)
+
+
+def _evaluation(path: Path, run: Path) -> Evaluation:
+    policy = next((name for name in (run.name, run.parent.name) if name in commands.BASELINES), "")
+    fix = f"delete it and evaluate again: {commands.evaluate(run, path.name, policy)}"
+    node = read_json(path / "summary.json", fix)
+    config = read_json(path / "config.json", fix) if (path / "config.json").exists() else Node({}, path, fix)
+    chance, choice, versions = node.find("chance"), node.find("first_choice"), node.find("versions")
+    instruction = node.find("instruction") or config.find("instruction")
+    start, count = node.get("start_seed").whole(), node.get("episodes").whole()
+    checkpoint, digest = node.find("checkpoint"), node.find("deterministic_digest")
+    return Evaluation(
+        path=path,
+        env_id=node.get("env_id").text(),
+        policy=node.get("policy").text(),
+        checkpoint=checkpoint.text() if checkpoint else "",
+        render=node.get("render").text(),
+        backend=node.get("backend").text(),
+        start_seed=start,
+        episodes=count,
+        success_once=interval(node.get("success_once")),
+        success_at_end=interval(node.get("success_at_end")),
+        first_choice=interval(choice) if choice else None,
+        mean_return=node.get("mean_return").number(),
+        mean_steps=node.get("mean_steps").number(),
+        latency=_latency(node.get("latency_ms")),
+        versions={name: str(version.value) for name, version in versions.items()} if versions else {},
+        digest=digest.text() if digest else "",
+        chance=chance.number() if chance else None,
+        instruction=instruction.text() if instruction else "",
+        config=config.mapping(),
+        records=_episodes(path / "episodes.jsonl", range(start, start + count), fix),
+        videos=_videos(path / "videos"),
+    )
+
+
+def _latency(node: Node) -> Latency:
+    values = (node.find(key) for key in ("observe_p50", "observe_p99", "plan_p50", "plan_p99"))
+    return Latency(*(value.number() if value else None for value in values))
+
+
+def _episodes(path: Path, seeds: range, fix: str) -> tuple[Episode, ...]:
+    """Those that the summary counts: the file may hold more, from a longer evaluation before."""
+    if not path.exists():
+        return ()
+    episodes = (_episode(line) for line in read_lines(path, fix))
+    return tuple(sorted((e for e in episodes if e.seed in seeds), key=lambda episode: episode.seed))
+
+
+def _episode(line: Node) -> Episode:
+    choice = line.find("first_choice")
+    return Episode(
+        seed=line.get("seed").whole(),
+        success_once=line.get("success_once").flag(),
+        success_at_end=line.get("success_at_end").flag(),
+        first_choice=choice.whole() if choice else 0,
+        total_return=line.get("return").number(),
+        steps=line.get("steps").whole(),
+    )
+
+
+def _videos(folder: Path) -> Mapping[int, Path]:
+    return {int(p.stem): p for p in sorted(folder.glob("*.mp4")) if re.fullmatch(r"\d+", p.stem)}
