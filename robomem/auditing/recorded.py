@@ -30,7 +30,7 @@ class Recorded:
 
         self.root = root
         self.reader = EpisodeReader(root, range(min(len(EpisodeReader(root)), most)))
-        found = self.reader.without_images(0).provenance.get("env_id", env_id)
+        found = self.reader.provenance.get("env_id", env_id)
         if found != env_id:
             raise RobomemError(f"the dataset {root} is of {found}, the audit of {env_id}; give another dataset=")
 

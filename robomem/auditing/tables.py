@@ -26,7 +26,7 @@ def _interventions(audit: Mapping[str, Any]) -> Table:
 
 def _retention(points: list[Mapping[str, Any]]) -> Table:
     view = Table(title="cue decoded from the memory", min_width=60)
-    for heading in ("ticks after the cue", "accuracy", "from the image alone", "chance", "episodes"):
+    for heading in ("ticks since", "accuracy", "image alone", "chance", "episodes"):
         view.add_column(heading)
     for point in points[:: -(-len(points) // 12)]:
         accuracy = f"{point['accuracy']:.2f} ({point['low']:.2f} to {point['high']:.2f})"

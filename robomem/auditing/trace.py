@@ -4,6 +4,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import torch
 from PIL import Image
 
 from robomem.auditing.replay import replay
@@ -32,7 +33,9 @@ def trace(policy: Any, episode: Episode, folder: Path) -> dict[str, Any] | None:
     ticks = []
     for moment in replay(policy, [episode]):
         ticks.append(moment.tick)
-        for name, value in policy.diagnostics(moment.memory).items():
+        with torch.inference_mode():
+            diagnostics = policy.diagnostics(moment.memory)
+        for name, value in diagnostics.items():
             values.setdefault(name, []).append(_plain(value[0].tolist()))
         images = {name: frames[moment.tick] for name, frames in episode.images.items()}
         Image.fromarray(side_by_side(images, FRAME_HEIGHT)).save(folder / f"frame-{moment.tick:03d}.png")

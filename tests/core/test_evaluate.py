@@ -10,18 +10,22 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 import toy_env
-from toy_env import CueEnvironment, RandomPolicy, ToyPolicy, evaluate_slowly, policy_spec
+from hydra import compose, initialize_config_module
+from toy_env import CueEnvironment, ToyPolicy, evaluate_slowly, policy_spec
 
+from robomem import checkpoint
 from robomem.cli import run
-from robomem.config import EvalConfig
+from robomem.config import EvalConfig, TrainConfig, register_schemas, to_dataclass
 from robomem.errors import RobomemError
 from robomem.evaluate import complete, evaluate
 from robomem.intervals import wilson
-from robomem.players import open_environment
+from robomem.policies.build import build_policy
 from robomem.records import EpisodeLog, load_results
 from robomem.rollout import EpisodeResult, rollout
-from robomem.sim.config import SimConfig
+from robomem.sim.embodiment import MIKASA
+from robomem.statistics import Statistics, VectorStatistics
 from robomem.summary import digest, summarise, table
 
 EPISODES = 12
@@ -178,17 +182,37 @@ def test_baselines_on_the_real_task(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert evaluate(oracle)["deterministic_digest"] == summary["deterministic_digest"]
 
 
-def test_a_policy_on_the_real_task(tmp_path: Path) -> None:
-    sim = SimConfig(env_id="RememberColor3-VLA-v0", render="lite", workers=2)
-    environment = open_environment(sim, episodes=2)
-    try:
-        policy = RandomPolicy(policy_spec(environment.embodiment, horizon=8))
-        first, again = (
-            list(rollout(policy, environment, seeds, replan_every=8))
-            for seeds in ([4242424242, 4242424243], [4242424243, 4242424242])
-        )
-    finally:
-        environment.close()
-    assert all(r.steps == 25 for r in first)
-    assert all(0 < r.total_reward < 25 for r in first)
-    assert digest(first) == digest(again)
+def untrained_checkpoint(folder: Path) -> Path:
+    """A run of the memoryless policy before its first training step."""
+    register_schemas()
+    with initialize_config_module("robomem.configs", version_base="1.3"):
+        config = compose("train", ["policy=memoryless", "max_steps=1", "data.root=none"])
+    policy_config = to_dataclass(config, TrainConfig).policy
+    statistics = Statistics(
+        proprio=VectorStatistics(mean=(0.0,) * 7, std=(1.0,) * 7, low=(-1.0,) * 7, high=(1.0,) * 7),
+        action=VectorStatistics(mean=(0.0,) * 7, std=(1.0,) * 7, low=(-1.0,) * 7, high=(1.0,) * 7),
+        ticks=1,
+    )
+    spec = replace(policy_spec(MIKASA, policy_config["horizon"]), statistics_hash=statistics.digest)
+    torch.manual_seed(0)
+    policy = build_policy(policy_config, spec, statistics)
+    checkpoint.save(folder / "checkpoints" / "step-00000000", policy, policy_config, spec, statistics)
+    return folder
+
+
+def test_a_checkpoint_on_the_real_task(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = untrained_checkpoint(tmp_path)
+    command = ["eval", f"checkpoint={path}", "sim.render=lite", "sim.workers=1", "episodes=2", "videos=1"]
+    assert run(command) == 0
+    assert "memoryless on RememberColor3-VLA-v0, 2 episodes" in capsys.readouterr().out
+    folder = path / "eval" / "RememberColor3-VLA-v0"
+    assert [video.name for video in (folder / "videos").iterdir()] == ["4242424242.mp4"]
+    results = load_results(folder)
+    assert sorted(r.seed for r in results) == [4242424242, 4242424243]
+    assert all(r.steps == len(r.observe_ms) == 25 and 0 < r.total_reward < 25 for r in results)
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["policy"] == "memoryless"
+    assert summary["render"] == "lite"
+    assert summary["deterministic_digest"] == digest(results)
+    assert run([*command, "start_seed=5"]) == 1
+    assert "start_seed: there 4242424242, now 5" in capsys.readouterr().err

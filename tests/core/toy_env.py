@@ -161,7 +161,11 @@ class ToyPolicy(nn.Module):
             return {}
         empty = memory.state["ticks"] < 2
         age = torch.cat([memory.state["clock"], memory.state["clock"].masked_fill(empty, torch.inf)], dim=1)
-        return {"attention": torch.full_like(age, 0.5), "age": age, "gate": memory.state["belief"][:, 0]}
+        return {
+            "attention": torch.full_like(age, 0.5),
+            "age": age,
+            "gate": memory.state["belief"][:, 0] * self.memory.gain,
+        }
 
 
 class SweepPolicy(ToyPolicy):
@@ -218,13 +222,13 @@ def record(seed: int) -> Episode:
         success=np.array([step.success[0] for step in steps]),
         instruction=observations[0].instruction[0],
         seed=seed,
-        provenance={"env_id": "Cue", "cue": cue_of(seed), "cue_end": cue_ticks(seed)},
+        provenance={"cue": cue_of(seed), "cue_end": cue_ticks(seed)},
     )
 
 
 def record_dataset(root: Path, episodes: int) -> Path:
     """A dataset of the seeds from 0 on."""
-    with EpisodeWriter(root, EMBODIMENT) as writer:
+    with EpisodeWriter(root, EMBODIMENT, provenance={"env_id": "Cue"}) as writer:
         for seed in range(episodes):
             writer.save(record(seed))
     return root
