@@ -43,20 +43,22 @@ def train_step(
     """
     with torch.autocast(settings.device.type, torch.bfloat16, enabled=settings.autocast):
         losses, after = cast("Policy", learner.policy).loss(window, memory)
-    total = torch.stack(list(losses.values())).sum()
-    terms = {name: float(value.detach()) for name, value in losses.items()}
+    parts = torch.stack([value.float() for value in losses.values()])
+    terms = dict(zip(losses, parts.tolist(), strict=True))
     _check_terms(terms)
-    total.backward()
-    norm = nn.utils.clip_grad_norm_(learner.policy.parameters(), settings.clip)
+    parts.sum().backward()
+    parameters = list(learner.policy.parameters())
+    norm = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
     if not torch.isfinite(norm):
         raise NonFiniteError(f"the gradient of {_broken_gradient(learner.policy)} is not finite")
+    nn.utils.clip_grads_with_norm_(parameters, settings.clip, norm)
     for group in learner.optimizer.param_groups:
         group["lr"] = lr
     learner.optimizer.step()
     learner.optimizer.zero_grad()
     if learner.average:
         learner.average.update_parameters(learner.policy)
-    values = {"loss": float(total.detach()), **{f"loss/{name}": value for name, value in terms.items()}}
+    values = {"loss": sum(terms.values()), **{f"loss/{name}": value for name, value in terms.items()}}
     return after.map(_carry), {**values, "lr": lr, "grad_norm": float(norm)}
 
 

@@ -50,8 +50,8 @@ def change_json(path: Path, **changes: Any) -> None:
 
 def test_loaded_policy_is_the_saved_one(saved: Path, policy: TinyPolicy) -> None:
     loaded = load(saved)
-    assert isinstance(loaded, TinyPolicy)
     assert isinstance(loaded, Policy)
+    assert isinstance(loaded, TinyPolicy)
     assert not loaded.training
     assert loaded.spec == policy.spec
     for name, weight in policy.state_dict().items():

@@ -78,7 +78,7 @@ def vector(prefix: str, size: int, frame: str = "joints") -> VectorSpec:
 
 
 EMBODIMENT = EmbodimentSpec(
-    cameras=(CameraSpec(name="base", height=8, width=12), CameraSpec(name="hand", height=8, width=8)),
+    cameras=(CameraSpec(name="base", height=16, width=16), CameraSpec(name="hand", height=16, width=16)),
     proprio=vector("q", 4),
     action=vector("a", 2),
     action_dt=0.05,
