@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import UInt8
+from jaxtyping import Int, UInt8
 from numpy import ndarray
 
 from robomem.errors import RobomemError
 
-_STREAM = 1
-"""Keeps these random numbers apart from those of the data order."""
+_STREAM, _TICKS = 1, 2
+"""Keep these random numbers apart from each other and from those of the data order."""
 
 
 @dataclass(frozen=True)
@@ -36,14 +36,26 @@ class EpisodeAugmentation:
     shift: int = 0
     """Largest shift of a camera's frames along each axis in pixels; border pixels are repeated."""
 
+    keep: float = 1.0
+    """Probability that a tick is seen; the first always is. A dropped one only lengthens the time to the next, as a lost
+    frame does, and costs no computation."""
+
     def __post_init__(self) -> None:
         """Check the ranges."""
+        if not 0 < self.keep <= 1:
+            raise RobomemError(f"data.augmentation.keep={self.keep} is a probability, above 0 and up to 1")
         if not 0 <= self.channel_permutation <= 1:
             raise RobomemError(
                 f"data.augmentation.channel_permutation={self.channel_permutation} is a probability, from 0 to 1"
             )
         if self.shift < 0:
             raise RobomemError(f"data.augmentation.shift={self.shift} is a number of pixels, from 0 up")
+
+    def ticks(self, seed: int, epoch: int, episode: int, length: int) -> Int[ndarray, " kept"]:
+        """The ticks of one episode that are seen, in order; a pure function of the arguments and the settings."""
+        kept = np.random.default_rng([_TICKS, seed, epoch, episode]).random(length) < self.keep
+        kept[0] = True
+        return np.flatnonzero(kept)
 
     def draw(self, seed: int, epoch: int, episode: int, cameras: Sequence[str]) -> DrawnAugmentation:
         """The change of one episode: a pure function of the arguments and the settings."""

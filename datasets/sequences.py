@@ -90,7 +90,11 @@ class SequenceBatches:
             pool.shutdown(cancel_futures=True)
 
     def _deal(self, epoch: int) -> list[Lane]:
-        return deal_lanes(self._reader.lengths, self._batch_size * self._world_size, self._seed, epoch)
+        lengths = self._reader.lengths
+        if self._augment.keep < 1:
+            episodes = zip(self._reader.indices, lengths, strict=True)
+            lengths = [len(self._augment.ticks(self._seed, epoch, *episode)) for episode in episodes]
+        return deal_lanes(lengths, self._batch_size * self._world_size, self._seed, epoch)
 
     def _steps(self, lanes: list[Lane]) -> int:
         return -(-max(lane.ticks for lane in lanes) // self._window)
@@ -112,7 +116,7 @@ class _Assembly:
         self._reader, self._lanes, self._window, self._horizon = (reader, lanes, window, horizon)
         self._augment, self._seed, self._epoch = augment, seed, epoch
         self._cameras = [camera.name for camera in reader.embodiment.cameras]
-        self._current: dict[int, tuple[int, Episode, DrawnAugmentation]] = {}
+        self._current: dict[int, tuple[int, Episode, ndarray, DrawnAugmentation]] = {}
 
     def window(self, step: int) -> Window:
         """Window number `step` of the epoch."""
@@ -122,8 +126,8 @@ class _Assembly:
         for row, lane in enumerate(self._lanes):
             texts: list[str] = []
             for piece in lane.pieces(start, start + self._window):
-                episode, change = self._episode(row, piece.position)
-                self._fill({name: array[row] for name, array in arrays.items()}, piece, episode, change)
+                episode, kept, change = self._episode(row, piece.position)
+                _fill({name: array[row] for name, array in arrays.items()}, piece, episode, kept, change)
                 texts += [episode.instruction] * piece.ticks
             instructions += texts + [""] * (self._window - len(texts))
         tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
@@ -143,33 +147,37 @@ class _Assembly:
             "is_first": np.zeros(rows, np.bool_),
             "valid": np.zeros(rows, np.bool_),
             "actions": np.zeros((*rows, horizon, embodiment.action.size), np.float32),
+            "previous_action": np.zeros((*rows, embodiment.action.size), np.float32),
             "action_valid": np.zeros((*rows, horizon), np.bool_),
             "outcome": np.zeros((*rows, embodiment.proprio.size), np.float32),
         }
 
-    def _episode(self, row: int, position: int) -> tuple[Episode, DrawnAugmentation]:
-        """The episode and its change; kept while the lane is in it, so that it is decoded once whatever the cache."""
+    def _episode(self, row: int, position: int) -> tuple[Episode, ndarray, DrawnAugmentation]:
+        """The episode, its ticks and its change; kept while the lane is in it, so that it is decoded only once."""
         current = self._current.get(row)
         if current is None or current[0] != position:
-            index = self._reader.indices[position]
+            index, length = self._reader.indices[position], self._reader.lengths[position]
+            kept = self._augment.ticks(self._seed, self._epoch, index, length)
             change = self._augment.draw(self._seed, self._epoch, index, self._cameras)
-            current = self._current[row] = position, self._reader[position], change
+            current = self._current[row] = position, self._reader[position], kept, change
         return current[1:]
 
-    def _fill(self, row: dict[str, ndarray], piece: Piece, episode: Episode, change: DrawnAugmentation) -> None:
-        """Write a piece into one row of the window's arrays."""
-        source, target = (slice(piece.first, piece.first + piece.ticks), slice(piece.at, piece.at + piece.ticks))
-        for name in self._cameras:
-            row[_image(name)][target] = change.apply(name, episode.images[name][source])
-        elapsed = np.diff(episode.timestamps, prepend=episode.timestamps[0])
-        steps = np.arange(piece.first, piece.first + piece.ticks)[:, None] + np.arange(self._horizon)
-        row["proprio"][target] = episode.proprio[source]
-        row["dt"][target] = elapsed[source]
-        row["is_first"][piece.at] = piece.first == 0
-        row["valid"][target] = True
-        row["actions"][target] = episode.actions[np.minimum(steps, len(episode) - 1)]
-        row["action_valid"][target] = steps < len(episode)
-        row["outcome"][target] = episode.proprio[-1]
+
+def _fill(row: dict[str, ndarray], piece: Piece, episode: Episode, kept: ndarray, change: DrawnAugmentation) -> None:
+    """Write a piece, counted in kept ticks, into one row of the window's arrays."""
+    ticks, target = kept[piece.first : piece.first + piece.ticks], slice(piece.at, piece.at + piece.ticks)
+    before = np.concatenate([kept[:1], kept])[piece.first : piece.first + piece.ticks]
+    for name, frames in episode.images.items():
+        row[_image(name)][target] = change.apply(name, frames[ticks])
+    steps = ticks[:, None] + np.arange(row["actions"].shape[1])
+    row["proprio"][target] = episode.proprio[ticks]
+    row["dt"][target] = episode.timestamps[ticks] - episode.timestamps[before]
+    row["is_first"][piece.at] = piece.first == 0
+    row["valid"][target] = True
+    row["actions"][target] = episode.actions[np.minimum(steps, len(episode) - 1)]
+    row["action_valid"][target] = steps < len(episode)
+    row["previous_action"][target] = np.where((ticks == 0)[:, None], 0, episode.actions[before])
+    row["outcome"][target] = episode.proprio[-1]
 
 
 def _image(camera: str) -> str:

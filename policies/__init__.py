@@ -1,0 +1,1 @@
+"""Everything neural: encoders, memory modules, heads and their assembly into a policy."""

@@ -97,6 +97,8 @@ class Window:
     """False on padding after an episode's end; a padded tick changes nothing."""
     actions: Float[Tensor, "B T H A"]
     """The recorded actions from each tick on."""
+    previous_action: Float[Tensor, "B T A"]
+    """The recorded action of the tick before; zeros at the first."""
     action_valid: Bool[Tensor, "B T H"]
     """False beyond the episode's end and on padding."""
     outcome: Float[Tensor, "B T P"]

@@ -19,6 +19,8 @@ class Candidates:
     """(N,) index of the right one."""
     selectable: np.ndarray
     """(N,) whether the moment of choice has come."""
+    cue_shown: np.ndarray
+    """(N,) whether the cue is still to be seen."""
     radius: float
     """Distance in metres at which the task counts a candidate as reached."""
 
@@ -26,15 +28,16 @@ class Candidates:
 def candidates(env: Any) -> Candidates | None:
     """The candidates of a task of choice, or None for a task without."""
     if hasattr(env, "true_color_indices"):
+        objects, target = list(env.cubes.values()), env.true_color_indices
         began = env.elapsed_steps >= env.cue_steps_per_env + env.empty_steps_per_env
-        objects = list(env.cubes.values())
-        return Candidates(_positions(objects), _array(env.true_color_indices), _array(began), env.GOAL_THRESH)
-    if hasattr(env, "cup_with_ball_number"):
-        objects = [env.mug_left, env.mug_center, env.mug_right]
-        return Candidates(
-            _positions(objects), _array(env.cup_with_ball_number), _array(env.manip_mask), env.GOAL_THRESH
-        )
-    return None
+    elif hasattr(env, "cup_with_ball_number"):
+        objects, target = [env.mug_left, env.mug_center, env.mug_right], env.cup_with_ball_number
+        began = env.manip_mask
+    else:
+        return None
+    positions = np.stack([_array(actor.pose.p) for actor in objects], axis=1)
+    shown = env.elapsed_steps < env.cue_steps_per_env
+    return Candidates(positions, _array(target), _array(began), _array(shown), env.GOAL_THRESH)
 
 
 def current_choice(env: Any, num_envs: int) -> np.ndarray:
@@ -45,10 +48,6 @@ def current_choice(env: Any, num_envs: int) -> np.ndarray:
     distance = np.linalg.norm(options.positions - _array(env.agent.tcp.pose.p)[:, None], axis=-1)
     reached = (distance.min(1) <= options.radius) & options.selectable
     return np.where(reached, np.where(distance.argmin(1) == options.target, 1, -1), 0).astype(np.int8)
-
-
-def _positions(actors: list[Any]) -> np.ndarray:
-    return np.stack([_array(actor.pose.p) for actor in actors], axis=1)
 
 
 def _array(tensor: Any) -> np.ndarray:

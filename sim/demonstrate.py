@@ -12,6 +12,7 @@ from robomem.sim.choice import Candidates, candidates
 from robomem.sim.config import Demonstration, SimConfig
 from robomem.sim.oracles import Oracle, make_oracle
 from robomem.sim.simulator import Outcome, Simulator
+from robomem.sim.standin import assets
 from robomem.spec import EmbodimentSpec
 
 
@@ -62,6 +63,7 @@ class Demonstrator:
             "env_id": self.config.env_id,
             "render": self.config.render,
             "backend": self.config.backend,
+            "assets": assets(self.config.env_id),
             **asdict(self.settings),
             "versions": {name: version(name) for name in ("mani_skill", "mikasa-robo-suite", "sapien")},
         }
@@ -117,12 +119,12 @@ class Demonstrator:
 
 
 def _cue(trace: Trace) -> dict[str, int]:
-    """Privileged labels for audits alone: which candidate was cued, and the tick at which the choice begins."""
+    """Privileged labels for audits alone: which candidate was cued, and the first tick at which the cue is gone."""
     options = trace.options
     if not options or options[0] is None:
         return {}
-    began = next((tick for tick, option in enumerate(options) if option.selectable[0]), len(options))
-    return {"cue": int(options[0].target[0]), "cue_end": began}
+    gone = (tick for tick, option in enumerate(options) if option and not option.cue_shown[0])
+    return {"cue": int(options[0].target[0]), "cue_end": next(gone, len(options))}
 
 
 class Disturbance:

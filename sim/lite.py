@@ -47,7 +47,7 @@ def lite_urdf(urdf: Path) -> Path:
 
 
 def _build(urdf: Path, target: Path) -> None:
-    tree = ET.parse(urdf)  # noqa: S314 - a file of the installed simulator
+    tree = ET.parse(urdf)
     for tag in ("visual", "collision"):
         for mesh in tree.iterfind(f".//{tag}//mesh"):
             source = (urdf.parent / mesh.attrib["filename"]).resolve()
@@ -74,7 +74,7 @@ def _simplify(source: Path, target: Path) -> Path:
     return path
 
 
-def _reduce(mesh: "trimesh.Trimesh") -> "trimesh.Trimesh":  # type: ignore[name-defined]  # noqa: F821
+def _reduce(mesh: "trimesh.Trimesh") -> "trimesh.Trimesh":  # type: ignore[name-defined]
     import trimesh
 
     if len(mesh.faces) > HULL_ABOVE:

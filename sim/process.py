@@ -1,6 +1,7 @@
 """One-time preparation of a process that simulates: isolation, threads and the renderer."""
 
 import functools
+import importlib
 import inspect
 import sys
 from types import ModuleType
@@ -23,12 +24,15 @@ def prepare(config: SimConfig) -> ModuleType:
     """
     _keep_tensorflow_out()
     import gymnasium
-    import mani_skill.envs
-    import mikasa_robo_suite.vla.memory_envs
-    import mikasa_robo_suite.vla.utils.apply_wrappers
     import sapien
     import torch
 
+    for module in (
+        "mani_skill.envs",
+        "mikasa_robo_suite.vla.memory_envs",
+        "mikasa_robo_suite.vla.utils.apply_wrappers",
+    ):
+        importlib.import_module(module)  # registers environments, defines wrappers
     torch.set_num_threads(1)
     _forward_attributes(gymnasium.Wrapper)
     if config.renders:

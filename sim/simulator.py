@@ -11,6 +11,7 @@ from robomem.sim.choice import current_choice
 from robomem.sim.config import SimConfig
 from robomem.sim.lite import use_lite_robots
 from robomem.sim.process import prepare
+from robomem.sim.standin import hold_hidden_cups, provide
 from robomem.sim.tasks import Arrays, build
 from robomem.spec import EmbodimentSpec
 
@@ -34,6 +35,7 @@ class Simulator:
     def __init__(self, config: SimConfig, num_envs: int = 1) -> None:
         """Build the task (see `robomem.sim.tasks.build` for the errors)."""
         gym = prepare(config)
+        provide(config.env_id)
         if config.render == "lite":
             use_lite_robots(config.env_id)
         self.config = config
@@ -79,6 +81,7 @@ class Simulator:
 
         tensor = torch.as_tensor(actions, dtype=torch.float32, device=self.unwrapped.device)
         tensor[torch.as_tensor(self._done, device=tensor.device)] = 0
+        hold_hidden_cups(self.unwrapped)
         obs, reward, terminated, truncated, info = self.task.env.step(tensor)
         self._done = self._done | _bools(terminated) | _bools(truncated)
         success = _bools(info["success"]) if "success" in info else np.zeros(self.num_envs, bool)

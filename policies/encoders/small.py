@@ -1,0 +1,97 @@
+"""The `small` encoder: convolutions from scratch that train on a CPU."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from robomem.contract import Observation
+from robomem.errors import SpecMismatch
+from robomem.policies.encoders.text import HashedWords
+from robomem.policies.normalise import ProprioFeatures
+from robomem.policies.tokens import Layout
+from robomem.spec import PolicySpec
+from robomem.statistics import Statistics
+
+
+class SmallEncoder(nn.Module):
+    """Patches of every camera, and one token of proprioception and instruction.
+
+    The patch tokens carry content alone, not their position, so that a patch can be recognised elsewhere.
+    """
+
+    def __init__(self, *, spec: PolicySpec, statistics: Statistics, patch: int = 16, channels: int = 64) -> None:
+        """Build for the cameras and the proprioception of a specification.
+
+        Args:
+            spec: Cameras must have equal sizes, multiples of a patch.
+            statistics: For the normalisation of proprioception.
+            patch: Pixels of a patch's side: 8, 16, 32, ...
+            channels: D of the tokens.
+        """
+        super().__init__()
+        sizes = {(camera.height, camera.width) for camera in spec.cameras}
+        if len(sizes) != 1 or any(side % patch for side in next(iter(sizes))):
+            raise SpecMismatch(
+                f"the small encoder needs cameras of one size in multiples of {patch} pixels, the spec has {sizes}"
+            )
+        height, width = (side // patch for side in next(iter(sizes)))
+        self.cameras = [camera.name for camera in spec.cameras]
+        self.layout = Layout(len(self.cameras), height, width, channels)
+        self.towers = nn.ModuleList(_tower(patch, channels) for _ in self.cameras)
+        self.text = HashedWords(channels)
+        self.proprio = ProprioFeatures(spec.proprio, statistics.proprio)
+        self.state = nn.Sequential(nn.Linear(self.proprio.size, channels), nn.GELU(), nn.Linear(channels, channels))
+        self.cognition_norm = nn.LayerNorm(channels)
+
+    def forward(self, observation: Observation) -> Float[Tensor, "B N D"]:
+        """Working tokens of B observations, ordered as `layout` says."""
+        maps = [
+            _standardise(tower(_opponent(observation.images[name])).flatten(2).transpose(1, 2))
+            for name, tower in zip(self.cameras, self.towers, strict=True)
+        ]
+        cognition = self.state(self.proprio(observation.proprio)) + self.text(observation.instruction)
+        return torch.cat([torch.cat(maps, dim=1), self.cognition_norm(cognition)[:, None]], dim=1)
+
+
+def _tower(patch: int, channels: int) -> nn.Sequential:
+    """A convolution of stride 4, then halvings until a pixel is a patch."""
+    width = channels // 2
+    layers: list[nn.Module] = [nn.Conv2d(4, width, kernel_size=6, stride=4, padding=1), nn.GELU()]
+    for _ in range(int(math.log2(patch // 4))):
+        layers.append(_Halving(width, channels))
+        width = channels
+    return nn.Sequential(*layers, nn.Conv2d(channels, channels, kernel_size=1))
+
+
+class _Halving(nn.Module):
+    """A strided convolution for where things are, and a maximum so that small things stand out."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.strided = nn.Conv2d(inputs, outputs, kernel_size=3, stride=2, padding=1)
+        self.maximum = nn.Sequential(nn.MaxPool2d(2), nn.Conv2d(inputs, outputs, kernel_size=1))
+
+    def forward(self, maps: Tensor) -> Tensor:
+        return nn.functional.gelu(self.strided(maps) + self.maximum(maps))
+
+
+def _standardise(patches: Float[Tensor, "B P D"]) -> Float[Tensor, "B P D"]:
+    """Every channel to zero mean and unit variance over the patches of its image.
+
+    Otherwise what all patches share outweighs a small object, and all tokens look alike.
+    """
+    centred = patches - patches.mean(1, keepdim=True)
+    return centred * torch.rsqrt(centred.square().mean(1, keepdim=True) + 1e-5)
+
+
+def _opponent(images: Tensor) -> Float[Tensor, "B 4 Y X"]:
+    """Luminance and the three differences of a channel to it, centred over the image.
+
+    In RGB the texture of a table outweighs the colour of a small object.
+    """
+    rgb = images.permute(0, 3, 1, 2).float() / 64
+    luminance = rgb.mean(1, keepdim=True)
+    channels = torch.cat([luminance, 2 * (rgb - luminance)], dim=1)
+    return channels - channels.mean((2, 3), keepdim=True)

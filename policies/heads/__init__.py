@@ -1,0 +1,1 @@
+"""Action heads: working tokens become an action chunk."""

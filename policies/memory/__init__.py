@@ -1,0 +1,1 @@
+"""Memory modules: one file each, one protocol (`robomem.policies.memory.base`)."""

@@ -1,0 +1,85 @@
+"""The protocol of memory modules, and what they share.
+
+A module is a function over an explicit state: a mapping of batch-first tensors whose shapes never depend on time.
+Subclasses write `init` and `step`; `scan` repeats `step` and may be replaced by something faster with the same result.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from robomem.policies.tokens import Layout
+
+State = Mapping[str, Tensor]
+
+
+class MemoryModule(nn.Module):
+    """What a policy remembers beyond the newest observation."""
+
+    def __init__(self, layout: Layout) -> None:
+        """Remember tokens of a layout."""
+        super().__init__()
+        self.layout = layout
+
+    @property
+    def channels(self) -> int:
+        """D."""
+        return self.layout.channels
+
+    def init(self, batch: int) -> State:
+        """The state before the first observation."""
+        raise NotImplementedError
+
+    def step(
+        self, state: State, tokens: Float[Tensor, "B N D"], dt: Float[Tensor, " B"]
+    ) -> tuple[Float[Tensor, "B N D"], State]:
+        """Fold in one observation.
+
+        Args:
+            state: What is remembered.
+            tokens: Working tokens of the new observation.
+            dt: Seconds since the previous one.
+
+        Returns:
+            The working tokens enriched by what is remembered, and the new state.
+        """
+        raise NotImplementedError
+
+    def scan(
+        self,
+        state: State,
+        tokens: Float[Tensor, "B T N D"],
+        dt: Float[Tensor, "B T"],
+        valid: Bool[Tensor, "B T"],
+        is_first: Bool[Tensor, "B T"],
+    ) -> tuple[Float[Tensor, "B T N D"], State]:
+        """Fold in T observations in order; the same as T times `step`.
+
+        Rows start anew where `is_first`; a tick that is not `valid` changes nothing (its tokens come back as they are).
+        """
+        enriched = []
+        for t in range(tokens.shape[1]):
+            state = select(is_first[:, t], self.init(len(tokens)), state)
+            out, after = self.step(state, tokens[:, t], dt[:, t])
+            state = select(valid[:, t], after, state)
+            enriched.append(torch.where(valid[:, t, None, None], out, tokens[:, t]))
+        return torch.stack(enriched, dim=1), state
+
+    def advance(self, state: State, dt: Float[Tensor, " B"]) -> State:
+        """Let `dt` seconds pass without an observation; modules without a clock of their own do nothing."""
+        del dt
+        return state
+
+    def diagnostics(self, state: State, tokens: Float[Tensor, "B N D"]) -> dict[str, Tensor]:
+        """What a reader would look at, (B, ...) each; nothing by default."""
+        del state, tokens
+        return {}
+
+
+def select(rows: Bool[Tensor, " B"], chosen: State, other: State) -> State:
+    """Rows of `chosen` where `rows` is true, of `other` elsewhere."""
+    return {
+        name: torch.where(rows.view(-1, *[1] * (value.ndim - 1)), value, other[name]) for name, value in chosen.items()
+    }

@@ -1,0 +1,101 @@
+"""Encoder x memory x head, assembled into a policy of the contract."""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from robomem.contract import ActionChunk, Memory, Observation, Window
+from robomem.policies.heads.pointer import Pointer
+from robomem.policies.memory.base import MemoryModule, State
+from robomem.policies.normalise import Affine, ProprioFeatures
+from robomem.spec import PolicySpec
+from robomem.statistics import Statistics
+
+
+class MemoryPolicy(nn.Module):
+    """`robomem.contract.Policy`: tokens of an observation, enriched by memory, pointed at and turned into actions."""
+
+    def __init__(
+        self,
+        *,
+        spec: PolicySpec,
+        statistics: Statistics,
+        encoder: nn.Module,
+        memory: MemoryModule,
+        pointer: Pointer,
+        head: nn.Module,
+        outcome_weight: float,
+        keyframe_weight: float,
+    ) -> None:
+        """Assemble; see `robomem.policies.build.build_policy`."""
+        super().__init__()
+        self.spec = spec
+        self.encoder, self.memory, self.pointer, self.head = encoder, memory, pointer, head
+        self.outcome_weight, self.keyframe_weight = outcome_weight, keyframe_weight
+        self.action = Affine.of_range(statistics.action)
+        self.proprio = ProprioFeatures(spec.proprio, statistics.proprio)
+
+    def init_memory(self, batch_size: int) -> Memory:
+        """Nothing seen: zero working tokens and the module's initial state."""
+        layout = self.memory.layout
+        tokens = torch.zeros(batch_size, layout.tokens, layout.channels, device=self.action.scale.device)
+        return Memory({"tokens": tokens}, self.memory.init(batch_size))
+
+    def observe(self, memory: Memory, observation: Observation, dt: Float[Tensor, " B"]) -> Memory:
+        """Encode, read and write; `dt` in seconds."""
+        tokens, state = self.memory.step(memory.state, self.encoder(observation), dt.float())
+        return Memory({"tokens": tokens}, state)
+
+    def plan(self, memory: Memory, noise: Float[Tensor, "B H A"]) -> ActionChunk:
+        """The next chunk in physical units, within the limits of the specification."""
+        context = self.pointer(memory.working["tokens"]).context
+        actions = self.action.inverse(self.head.sample(context, noise).float())
+        low, high = (actions.new_tensor(limit) for limit in (self.spec.action.low, self.spec.action.high))
+        return ActionChunk(actions.clamp(low, high))
+
+    def loss(self, window: Window, memory: Memory) -> tuple[dict[str, Tensor], Memory]:
+        """Action loss, and the likelihood of the demonstrator's goal while it moves.
+
+        Everything runs as in `observe` and `plan`, over all ticks at once where they do not depend on each other.
+        """
+        batch, ticks = window.dt.shape
+        tokens = self.encoder(_flat(window.observation)).unflatten(0, (batch, ticks))
+        tokens, state = self.memory.scan(memory.state, tokens, window.dt, window.valid, window.is_first)
+        pointing = self.pointer(tokens.flatten(0, 1))
+        actions = window.actions.flatten(0, 1)
+        weight = self._importance(window).flatten()
+        weights = weight[:, None] * window.action_valid.flatten(0, 1)
+        losses = {"action": self.head.loss(pointing.context, self.action(actions), weights)}
+        if self.outcome_weight:
+            surprise = self.pointer.negative_log_likelihood(pointing, self.proprio.place(window.outcome.flatten(0, 1)))
+            losses["outcome"] = self.outcome_weight * _mean(surprise, weight * _moving(actions))
+        return losses, Memory({"tokens": tokens[:, -1]}, state)
+
+    def _importance(self, window: Window) -> Float[Tensor, "B T"]:
+        """Weight of each tick: more where the demonstrator changes what it does, 0 on padding.
+
+        Between such moments the next action can be told from the motion itself, and a policy that learns to carry on
+        never learns to choose (Keyframe-Focused Visual Imitation Learning, arXiv 2106.06452).
+        """
+        change = (self.action(window.actions[:, :, 0]) - self.action(window.previous_action)).abs().amax(-1)
+        return window.valid * (1 + self.keyframe_weight * change.clamp(max=1))
+
+    def diagnostics(self, memory: Memory) -> dict[str, Tensor]:
+        """What the memory module offers to look at, for the newest tick, (B, ...) each."""
+        state: State = memory.state
+        return self.memory.diagnostics(state, memory.working["tokens"])
+
+
+def _flat(observation: Observation) -> Observation:
+    """(B, T, ...) to (B * T, ...)."""
+    images = {name: image.flatten(0, 1) for name, image in observation.images.items()}
+    return Observation(images, observation.proprio.flatten(0, 1), observation.instruction)
+
+
+def _moving(actions: Float[Tensor, "B H A"]) -> Bool[Tensor, " B"]:
+    """Ticks at which the demonstrator acts: before, its goal may not be decided (an action of zeros holds still)."""
+    return actions[:, 0].abs().amax(-1) > 1e-3
+
+
+def _mean(values: Float[Tensor, " B"], weight: Float[Tensor, " B"]) -> Tensor:
+    return (values * weight).sum() / weight.sum().clamp_min(1)

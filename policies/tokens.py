@@ -1,0 +1,40 @@
+"""Working tokens: what an encoder hands to the memory and the memory to the head."""
+
+from dataclasses import dataclass
+
+from jaxtyping import Float
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the N tokens of one observation are ordered: patches camera by camera, row by row, then one cognition token.
+
+    Legend for shapes: B rows, T ticks, N tokens, D channels, S long-term entries.
+    """
+
+    cameras: int
+    height: int
+    """Patch rows of one camera."""
+    width: int
+    """Patch columns of one camera."""
+    channels: int
+    """D."""
+
+    @property
+    def patches(self) -> int:
+        """Patch tokens of all cameras."""
+        return self.cameras * self.height * self.width
+
+    @property
+    def tokens(self) -> int:
+        """N: patches and the cognition token."""
+        return self.patches + 1
+
+    def perceptual(self, tokens: Float[Tensor, "*B N D"]) -> Float[Tensor, "*B P D"]:
+        """The patch tokens (perception)."""
+        return tokens[..., :-1, :]
+
+    def cognitive(self, tokens: Float[Tensor, "*B N D"]) -> Float[Tensor, "*B D"]:
+        """The cognition token (proprioception and instruction)."""
+        return tokens[..., -1, :]

@@ -1,0 +1,5 @@
+"""`python -m robomem` is `robomem`."""
+
+from robomem.cli import main
+
+main()
