@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Int, UInt8
+from jaxtyping import Bool, Float, Int, UInt8
 from numpy import ndarray
 
 from robomem.errors import RobomemError
@@ -37,8 +37,8 @@ class EpisodeAugmentation:
     """Largest shift of a camera's frames along each axis in pixels; border pixels are repeated."""
 
     keep: float = 1.0
-    """Probability that a tick is seen; the first always is. A dropped one only lengthens the time to the next, as a lost
-    frame does, and costs no computation."""
+    """Probability that a tick is seen. The first always is, and so are keyframes: ticks at which the demonstrator
+    changes what it does. A dropped one only lengthens the time to the next, as a lost frame does, and costs nothing."""
 
     def __post_init__(self) -> None:
         """Check the ranges."""
@@ -51,11 +51,10 @@ class EpisodeAugmentation:
         if self.shift < 0:
             raise RobomemError(f"data.augmentation.shift={self.shift} is a number of pixels, from 0 up")
 
-    def ticks(self, seed: int, epoch: int, episode: int, length: int) -> Int[ndarray, " kept"]:
+    def ticks(self, seed: int, epoch: int, episode: int, keyframes: Bool[ndarray, " T"]) -> Int[ndarray, " kept"]:
         """The ticks of one episode that are seen, in order; a pure function of the arguments and the settings."""
-        kept = np.random.default_rng([_TICKS, seed, epoch, episode]).random(length) < self.keep
-        kept[0] = True
-        return np.flatnonzero(kept)
+        kept = np.random.default_rng([_TICKS, seed, epoch, episode]).random(len(keyframes)) < self.keep
+        return np.flatnonzero(kept | keyframes)
 
     def draw(self, seed: int, epoch: int, episode: int, cameras: Sequence[str]) -> DrawnAugmentation:
         """The change of one episode: a pure function of the arguments and the settings."""
@@ -67,6 +66,13 @@ class EpisodeAugmentation:
             (red, green, blue),
             {name: (down, right) for name, (down, right) in zip(cameras, shifts.tolist(), strict=True)},
         )
+
+
+def find_keyframes(actions: Float[ndarray, "T A"]) -> Bool[ndarray, " T"]:
+    """The first tick, and those at which an entry of the action jumps by more than half of its range in the episode."""
+    span = np.ptp(actions, axis=0).clip(1e-6)
+    jumps = np.abs(np.diff(actions, axis=0)) > span / 2
+    return np.concatenate([[True], jumps.any(axis=1)])
 
 
 def permute_channels(frames: UInt8[ndarray, "T Y X 3"], channels: tuple[int, int, int]) -> UInt8[ndarray, "T Y X 3"]:

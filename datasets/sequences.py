@@ -3,13 +3,14 @@
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cached_property
 
 import numpy as np
 import torch
 from numpy import ndarray
 
 from robomem.contract import Observation, Window
-from robomem.datasets.augment import DrawnAugmentation, EpisodeAugmentation
+from robomem.datasets.augment import DrawnAugmentation, EpisodeAugmentation, find_keyframes
 from robomem.datasets.lanes import Lane, Piece, deal_lanes
 from robomem.datasets.lerobot_reader import EpisodeReader
 from robomem.episode import Episode
@@ -92,9 +93,14 @@ class SequenceBatches:
     def _deal(self, epoch: int) -> list[Lane]:
         lengths = self._reader.lengths
         if self._augment.keep < 1:
-            episodes = zip(self._reader.indices, lengths, strict=True)
+            episodes = zip(self._reader.indices, self._keyframes, strict=True)
             lengths = [len(self._augment.ticks(self._seed, epoch, *episode)) for episode in episodes]
         return deal_lanes(lengths, self._batch_size * self._world_size, self._seed, epoch)
+
+    @cached_property
+    def _keyframes(self) -> list[ndarray]:
+        """Keyframes of every episode; read once, without its images."""
+        return [find_keyframes(self._reader.without_images(i).actions) for i in range(len(self._reader))]
 
     def _steps(self, lanes: list[Lane]) -> int:
         return -(-max(lane.ticks for lane in lanes) // self._window)
@@ -156,10 +162,10 @@ class _Assembly:
         """The episode, its ticks and its change; kept while the lane is in it, so that it is decoded only once."""
         current = self._current.get(row)
         if current is None or current[0] != position:
-            index, length = self._reader.indices[position], self._reader.lengths[position]
-            kept = self._augment.ticks(self._seed, self._epoch, index, length)
+            index, episode = self._reader.indices[position], self._reader[position]
+            kept = self._augment.ticks(self._seed, self._epoch, index, find_keyframes(episode.actions))
             change = self._augment.draw(self._seed, self._epoch, index, self._cameras)
-            current = self._current[row] = position, self._reader[position], kept, change
+            current = self._current[row] = position, episode, kept, change
         return current[1:]
 
 

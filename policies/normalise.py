@@ -17,6 +17,9 @@ class ProprioFeatures(nn.Module):
     A roll of pi jumps to -pi from one frame to the next with the gripper pointing down; its sine and cosine do not.
     """
 
+    mean: Tensor
+    std: Tensor
+
     def __init__(self, spec: VectorSpec, statistics: VectorStatistics) -> None:
         """Take the units from the specification and the moments from the statistics."""
         super().__init__()
@@ -47,6 +50,9 @@ class ProprioFeatures(nn.Module):
 
 class Affine(nn.Module):
     """A vector in physical units to one that a network handles, and back."""
+
+    offset: Tensor
+    scale: Tensor
 
     def __init__(self, offset: Tensor, scale: Tensor) -> None:
         """Normalised = (physical - offset) / scale."""

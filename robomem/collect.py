@@ -116,7 +116,7 @@ class _Recorder:
         from robomem.datasets.encoding import encode
 
         episode = self._demonstrator.demonstrate(seed, self._config.keep_failures)
-        return seed, episode and encode(episode, self._demonstrator.embodiment)
+        return seed, None if episode is None else encode(episode, self._demonstrator.embodiment)
 
 
 @hydra_program("collect", CollectConfig)

@@ -60,9 +60,11 @@ def _build(urdf: Path, target: Path) -> None:
 
 
 def _simplify(source: Path, target: Path) -> Path:
-    """A simplified copy of a mesh file in `target`, or the file itself where nothing is worth simplifying."""
+    """A simplified copy of a mesh file in `target`; the file itself where nothing is worth it or `trimesh` cannot."""
     import trimesh
 
+    if source.suffix[1:].lower() not in trimesh.available_formats():
+        return source
     scene = trimesh.load_scene(source)
     large = {name: mesh for name, mesh in scene.geometry.items() if len(mesh.faces) >= WHOLE_BELOW}
     if not large:
@@ -75,12 +77,12 @@ def _simplify(source: Path, target: Path) -> Path:
 
 
 def _reduce(mesh: "trimesh.Trimesh") -> "trimesh.Trimesh":  # type: ignore[name-defined]
-    import trimesh
+    from trimesh.visual import TextureVisuals
 
     if len(mesh.faces) > HULL_ABOVE:
         reduced = mesh.convex_hull
     else:
         mesh.merge_vertices(merge_tex=True, merge_norm=True)
         reduced = mesh.simplify_quadric_decimation(1 - KEEP)
-    reduced.visual = trimesh.visual.TextureVisuals(material=getattr(mesh.visual, "material", None))
+    reduced.visual = TextureVisuals(material=getattr(mesh.visual, "material", None))
     return reduced

@@ -28,14 +28,15 @@ def provide(env_id: str) -> None:
     """Make the stand-ins of an environment and point the simulator of this process at them, where they are needed."""
     if assets(env_id) == "official":
         return
-    import mani_skill.utils.building.actors.ycb
     from mani_skill.utils.assets.data import DATA_SOURCES
+    from mani_skill.utils.building.actors import ycb
 
     folder = _made()
-    DATA_SOURCES["ycb"].output_dir = folder
+    DATA_SOURCES["ycb"].output_dir = folder  # pyright: ignore[reportAttributeAccessIssue] - it always is a `Path`
+    ycb.ASSET_DIR = folder
     for name, module in list(sys.modules.items()):
-        if name.startswith("mikasa_robo_suite.vla.memory_envs.shell_game") or name.endswith("building.actors.ycb"):
-            module.ASSET_DIR = folder  # type: ignore[attr-defined]
+        if name.startswith("mikasa_robo_suite.vla.memory_envs.shell_game"):
+            vars(module)["ASSET_DIR"] = folder
 
 
 def hold_hidden_cups(env: Any) -> None:
@@ -73,15 +74,15 @@ def _made() -> Path:
 
 def _write(folder: Path) -> None:
     import trimesh
+    from trimesh.visual import TextureVisuals
+    from trimesh.visual.material import SimpleMaterial
 
     model = folder / "models" / MUG
     model.mkdir(parents=True)
     parts = _parts()
     trimesh.util.concatenate(parts).export(model / "collision.ply")
     shape = trimesh.util.concatenate(parts)
-    shape.visual = trimesh.visual.TextureVisuals(
-        material=trimesh.visual.material.SimpleMaterial(diffuse=[205, 40, 40, 255], name="mug")
-    )
+    shape.visual = TextureVisuals(material=SimpleMaterial(diffuse=[205, 40, 40, 255], name="mug"))
     shape.export(model / "textured.obj")
     half = [RADIUS, RADIUS, HEIGHT / 2]
     record = {"bbox": {"min": [-x for x in half], "max": half}, "density": 1000, "scales": [1.0]}

@@ -71,7 +71,7 @@ def _published(env: Any) -> Task:
         rgb = obs["rgb"].cpu().numpy()
         return {"top": rgb[..., :3], "wrist": rgb[..., 3:], "proprio": obs["proprio"].cpu().numpy()}
 
-    return Task(wrapped, MIKASA, wrapped.max_episode_steps, read)
+    return Task(wrapped, MIKASA, wrapped.get_wrapper_attr("max_episode_steps"), read)
 
 
 def _plain(env: Any) -> Task:

@@ -1,6 +1,7 @@
 """A text encoder that needs no vocabulary file: hashed words, embedded and averaged."""
 
 import functools
+import itertools
 import re
 import zlib
 from collections.abc import Sequence
@@ -34,5 +35,5 @@ class HashedWords(nn.Module):
 @functools.lru_cache(maxsize=4096)
 def _buckets(text: str) -> Int[Tensor, " words"]:
     words = re.findall(r"[\w']+", text.lower()) or [""]
-    grams = words + [" ".join(pair) for pair in zip(words, words[1:], strict=False)]
+    grams = words + [" ".join(pair) for pair in itertools.pairwise(words)]
     return torch.tensor([zlib.crc32(gram.encode()) % BUCKETS for gram in grams])

@@ -1,9 +1,11 @@
 """Diffusion of the whole chunk (Diffusion Policy, arXiv 2303.04137), sampled by DDIM through `diffusers`."""
 
+from typing import cast
+
 import torch
-from diffusers import DDIMScheduler
+from diffusers.schedulers.scheduling_ddim import DDIMScheduler
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import IntTensor, Tensor, nn
 
 from robomem.policies.heads.trunk import ConditionalMLP
 
@@ -55,7 +57,7 @@ class Diffusion(nn.Module):
         scheduler = DDIMScheduler(**self.schedule)
         context, actions, weight = (x.repeat_interleave(self.draws, dim=0) for x in (context, actions, weight))
         time = torch.randint(self.schedule["num_train_timesteps"], (len(actions),), device=actions.device)
-        noisy = scheduler.add_noise(actions, torch.randn_like(actions), time)
+        noisy = scheduler.add_noise(actions, torch.randn_like(actions), cast("IntTensor", time))
         error = (self._denoise(noisy, time, context) - actions).square().mean(-1)
         return (error * weight).sum() / weight.sum().clamp_min(1)
 
@@ -66,7 +68,7 @@ class Diffusion(nn.Module):
         chunk = noise
         for time in scheduler.timesteps.tolist():
             steps = torch.full((len(chunk),), time, device=chunk.device)
-            chunk = scheduler.step(self._denoise(chunk, steps, context), time, chunk).prev_sample
+            chunk = scheduler.step(self._denoise(chunk, steps, context), time, chunk, return_dict=False)[0]
         return chunk
 
     def _denoise(self, noisy: Tensor, time: Tensor, context: Tensor) -> Tensor:

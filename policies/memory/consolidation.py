@@ -18,7 +18,7 @@ class Slots(NamedTuple):
     """Of each of S observations in each entry; a used row sums to 1."""
     age: Float[Tensor, "*B L"]
     """Mean age in seconds of the observations in an entry."""
-    count: Float[Tensor, "*B L"]
+    count: Float[Tensor, "*B L"]  # pyright: ignore[reportIncompatibleMethodOverride] - nobody counts values in it
     """Observations in an entry; 0: unused."""
 
     @property

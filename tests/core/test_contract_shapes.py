@@ -51,6 +51,7 @@ def test_window_fields_share_their_axes() -> None:
         "is_first": flags,
         "valid": flags,
         "actions": torch.zeros(rows, ticks, horizon, 7),
+        "previous_action": torch.zeros(rows, ticks, 7),
         "action_valid": torch.ones(rows, ticks, horizon, dtype=torch.bool),
         "outcome": torch.zeros(rows, ticks, 7),
     }

@@ -166,7 +166,7 @@ def test_crashed_run_ends_as_one_that_was_not(config: TrainConfig, tmp_path: Pat
 
 
 def test_killed_run_ends_as_one_that_was_not(config: TrainConfig, dataset: Path, tmp_path: Path) -> None:
-    config = replace(config, max_steps=100)
+    config = replace(config, max_steps=60)
     whole = run(replace(config, run_dir=str(tmp_path / "whole")))
     command = [sys.executable, TESTS / "support/train_tiny.py", dataset, config.run_dir, str(config.max_steps)]
     for _ in range(2):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
-from robomem.datasets.augment import EpisodeAugmentation, permute_channels, shift_frames
+from robomem.datasets.augment import EpisodeAugmentation, find_keyframes, permute_channels, shift_frames
 from robomem.datasets.config import DataConfig
 from robomem.errors import RobomemError
 
@@ -75,7 +75,28 @@ def test_no_augmentation_changes_nothing() -> None:
     assert change.apply("base", FRAMES) is FRAMES
 
 
-@pytest.mark.parametrize("wrong", [{"channel_permutation": 1.5}, {"channel_permutation": -0.1}, {"shift": -1}])
+def test_keyframes_are_the_first_tick_and_the_jumps() -> None:
+    actions = np.zeros((7, 2), np.float32)
+    actions[3:, 0] = 1
+    actions[5:, 1] = -0.1
+    assert np.flatnonzero(find_keyframes(actions)).tolist() == [0, 3, 5]
+    assert np.flatnonzero(find_keyframes(actions[:1])).tolist() == [0]
+    assert np.flatnonzero(find_keyframes(np.linspace(0, 1, 9, dtype=np.float32)[:, None])).tolist() == [0]
+
+
+def test_keyframes_are_kept_and_the_others_change_with_the_epoch() -> None:
+    augment, keyframes = EpisodeAugmentation(keep=0.5), np.isin(np.arange(200), [0, 60, 61])
+    kept = [augment.ticks(0, epoch, 0, keyframes) for epoch in range(20)]
+    assert all({0, 60, 61} <= set(ticks) and (np.diff(ticks) > 0).all() and ticks[-1] < 200 for ticks in kept)
+    assert abs(np.mean([len(ticks) for ticks in kept]) - 101.5) < 10
+    assert len({tuple(ticks) for ticks in kept}) == len(kept)
+    np.testing.assert_array_equal(augment.ticks(0, 3, 0, keyframes), kept[3])
+    np.testing.assert_array_equal(EpisodeAugmentation().ticks(0, 0, 0, keyframes), np.arange(200))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"keep": 0.0}, {"keep": 1.5}, {"channel_permutation": 1.5}, {"channel_permutation": -0.1}, {"shift": -1}]
+)
 def test_wrong_augmentation_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(RobomemError, match=r"^data.augmentation.\w+=[-.\d]+ is a .* 0"):
         EpisodeAugmentation(**wrong)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from robomem.contract import Window
 from robomem.datasets import lerobot_reader
-from robomem.datasets.augment import EpisodeAugmentation
+from robomem.datasets.augment import EpisodeAugmentation, find_keyframes
 from robomem.datasets.lerobot_reader import EpisodeReader
 from robomem.datasets.lerobot_writer import EpisodeWriter
 from robomem.datasets.sequences import SequenceBatches
@@ -45,7 +45,7 @@ def assert_equal_windows(found: Sequence[Window], expected: Sequence[Window]) ->
     assert len(found) == len(expected)
     for a, b in zip(found, expected, strict=True):
         assert a.observation.instruction == b.observation.instruction
-        for name in ("dt", "is_first", "valid", "actions", "action_valid", "outcome"):
+        for name in ("dt", "is_first", "valid", "actions", "previous_action", "action_valid", "outcome"):
             assert torch.equal(getattr(a, name), getattr(b, name))
         assert torch.equal(a.observation.proprio, b.observation.proprio)
         for name, image in a.observation.images.items():
@@ -62,6 +62,7 @@ def lane(windows: Sequence[Window], row: int) -> dict[str, np.ndarray]:
         "is_first": lambda w: w.is_first,
         "valid": lambda w: w.valid,
         "actions": lambda w: w.actions,
+        "previous_action": lambda w: w.previous_action,
         "action_valid": lambda w: w.action_valid,
         "outcome": lambda w: w.outcome,
     }
@@ -70,20 +71,25 @@ def lane(windows: Sequence[Window], row: int) -> dict[str, np.ndarray]:
     return ticks | {"instruction": np.concatenate(texts)}
 
 
-def assert_is_episode(ticks: dict[str, np.ndarray], episode: Episode, horizon: int) -> None:
-    """These ticks are this episode from its first to its last."""
-    length = len(episode)
+def assert_is_episode(
+    ticks: dict[str, np.ndarray], episode: Episode, horizon: int, kept: np.ndarray | None = None
+) -> None:
+    """These ticks are those of an episode that were kept: all of them by default."""
+    kept = np.arange(len(episode)) if kept is None else kept
+    length = len(kept)
     assert ticks["is_first"].tolist() == [True] + [False] * (length - 1)
     assert ticks["valid"].all()
     for name, frames in episode.images.items():
-        np.testing.assert_array_equal(ticks[name], frames, strict=True)
-    np.testing.assert_array_equal(ticks["proprio"], episode.proprio, strict=True)
+        np.testing.assert_array_equal(ticks[name], frames[kept], strict=True)
+    np.testing.assert_array_equal(ticks["proprio"], episode.proprio[kept], strict=True)
     np.testing.assert_array_equal(ticks["outcome"], np.tile(episode.proprio[-1], (length, 1)), strict=True)
-    np.testing.assert_array_equal(ticks["dt"][1:], np.diff(episode.timestamps).astype(np.float32), strict=True)
+    np.testing.assert_array_equal(ticks["dt"][1:], np.diff(episode.timestamps[kept]).astype(np.float32), strict=True)
     assert ticks["dt"][0] == 0
     assert set(ticks["instruction"]) == {episode.instruction}
-    for tick in range(length):
-        chunk = episode.actions[tick : tick + horizon]
+    assert not ticks["previous_action"][0].any()
+    np.testing.assert_array_equal(ticks["previous_action"][1:], episode.actions[kept[:-1]], strict=True)
+    for tick, original in enumerate(kept):
+        chunk = episode.actions[original : original + horizon]
         np.testing.assert_array_equal(ticks["actions"][tick][: len(chunk)], chunk, strict=True)
         assert ticks["action_valid"][tick].tolist() == [h < len(chunk) for h in range(horizon)]
 
@@ -176,6 +182,29 @@ def test_a_change_is_the_same_through_an_episode(reader: EpisodeReader) -> None:
             change = augment.draw(3, 7, index, ["base", "hand"])
             for name, frames in reader[index].images.items():
                 np.testing.assert_array_equal(ticks[name][start:stop], change.apply(name, frames))
+
+
+@pytest.mark.parametrize("keep", [0.3, 0.7])
+def test_dropped_ticks_only_lengthen_the_time_to_the_next(reader: EpisodeReader, keep: float) -> None:
+    augment, horizon = EpisodeAugmentation(keep=keep), 3
+    batches = SequenceBatches(reader, 2, 4, horizon, seed=3, augment=augment)
+    windows = list(batches.epoch(7))
+    assert len(windows) == batches.num_steps(7)
+    by_proprio = {episode.proprio[0].tobytes(): episode for episode in reader}
+    seen, total = [], 0
+    for row in range(2):
+        ticks = lane(windows, row)
+        used = int(ticks["valid"].sum())
+        for start, stop in pairwise([*np.flatnonzero(ticks["is_first"]), used]):
+            episode = by_proprio[ticks["proprio"][start].tobytes()]
+            kept = augment.ticks(3, 7, episode.seed, find_keyframes(episode.actions))  # the seed is the index, too
+            assert_is_episode({name: values[start:stop] for name, values in ticks.items()}, episode, horizon, kept)
+            assert ticks["dt"][start:stop].sum() == pytest.approx(episode.timestamps[kept[-1]] - episode.timestamps[0])
+            seen.append(episode.seed)
+            total += len(kept)
+    assert sorted(seen) == list(range(len(LENGTHS)))
+    assert total < sum(LENGTHS)
+    assert_equal_windows(list(batches.epoch(7, 1)), windows[1:])
 
 
 def test_frames_are_decoded_once_and_skipped_ones_never(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

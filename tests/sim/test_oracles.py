@@ -1,5 +1,7 @@
 """Oracles and the sweep on the benchmark's own seeds, in state mode."""
 
+from typing import Any
+
 import pytest
 
 from robomem.errors import RobomemError
@@ -10,7 +12,7 @@ from robomem.sim.oracles import make_oracle, make_sweep
 SEED = 4242424242
 
 
-def demonstrator(env_id: str, **settings: float) -> Demonstrator:
+def demonstrator(env_id: str, **settings: Any) -> Demonstrator:
     return Demonstrator(SimConfig(env_id=env_id, render="none"), Demonstration(**settings))
 
 

@@ -1,0 +1,205 @@
+"""Every head with every memory, built from the configuration files into a whole policy."""
+
+from collections.abc import Mapping
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from torch import Tensor
+
+from robomem import checkpoint
+from robomem.contract import Memory, Observation, Policy, Window, reset
+from robomem.errors import RobomemError
+from robomem.policies.build import build_policy
+from robomem.policies.policy import MemoryPolicy
+from robomem.sim.embodiment import MIKASA
+from robomem.spec import CameraSpec, PolicySpec
+from robomem.statistics import Statistics, VectorStatistics
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+B, T, H = 3, 6, 4
+CAMERAS = tuple(CameraSpec(name=camera.name, height=32, width=32) for camera in MIKASA.cameras)
+P, A = MIKASA.proprio.size, MIKASA.action.size
+STATISTICS = Statistics(
+    proprio=VectorStatistics(mean=(0.1,) * P, std=(0.5,) * P, low=(-2.0,) * P, high=(2.0,) * P),
+    action=VectorStatistics(mean=(0.0,) * A, std=(0.5,) * A, low=(-1.0,) * A, high=(0.5,) * A),
+    ticks=100,
+)
+SPEC = PolicySpec(
+    cameras=CAMERAS,
+    proprio=MIKASA.proprio,
+    action=MIKASA.action,
+    action_dt=MIKASA.action_dt,
+    horizon=H,
+    observe_period=MIKASA.action_dt,
+    max_gap=1.0,
+    statistics_hash=STATISTICS.digest,
+)
+
+
+def options(group: str) -> list[str]:
+    return sorted(path.stem for path in (CONFIGS / group).glob("*.yaml"))
+
+
+def part(group: str, option: str) -> Any:
+    return yaml.safe_load((CONFIGS / group / f"{option}.yaml").read_text())
+
+
+def policy_config(memory: str, head: str) -> dict[str, Any]:
+    return {
+        "name": f"{memory} {head}",
+        "horizon": H,
+        "outcome_weight": 0.2,
+        "keyframe_weight": 10.0,
+        "encoder": part("encoder", "small"),
+        "memory": part("memory", memory),
+        "head": part("head", head),
+    }
+
+
+def make_policy(memory: str, head: str) -> MemoryPolicy:
+    """A policy whose zero-initialised projections have been moved, so that everything matters."""
+    torch.manual_seed(0)
+    policy = build_policy(policy_config(memory, head), SPEC, STATISTICS)
+    for parameter in policy.parameters():
+        if not parameter.any():
+            torch.nn.init.normal_(parameter, std=0.1)
+    return policy
+
+
+@pytest.fixture(params=list(product(options("memory"), options("head"))), ids="-".join)
+def parts(request: pytest.FixtureRequest) -> tuple[str, str]:
+    """A memory and a head."""
+    return request.param
+
+
+@pytest.fixture
+def policy(parts: tuple[str, str]) -> MemoryPolicy:
+    return make_policy(*parts)
+
+
+def make_window(seed: int, *, first: bool) -> Window:
+    """Random ticks; row 1 ends early, and in row 2 an episode begins inside the window."""
+    draw = torch.Generator().manual_seed(seed)
+    valid, is_first = torch.ones(B, T, dtype=torch.bool), torch.zeros(B, T, dtype=torch.bool)
+    valid[1, 4:] = False
+    is_first[2, 3] = True
+    is_first[:, 0] = first
+    images = {c.name: torch.randint(256, (B, T, 32, 32, 3), generator=draw, dtype=torch.uint8) for c in CAMERAS}
+    instruction = tuple(f"touch the {colour} cube" for colour in ("red", "green", "blue") for _ in range(T))
+    return Window(
+        observation=Observation(images, torch.randn(B, T, P, generator=draw), instruction),
+        dt=torch.where(is_first, 0.0, 0.02 + 0.2 * torch.rand(B, T, generator=draw)),
+        is_first=is_first,
+        valid=valid,
+        actions=torch.randn(B, T, H, A, generator=draw).clamp(-1, 1),
+        previous_action=torch.randn(B, T, A, generator=draw).clamp(-1, 1),
+        action_valid=valid[..., None].expand(B, T, H).clone(),
+        outcome=torch.randn(B, T, P, generator=draw),
+    )
+
+
+def windows() -> list[Window]:
+    return [make_window(1, first=True), make_window(2, first=False)]
+
+
+def tick_of(window: Window, tick: int) -> Observation:
+    images = {name: image[:, tick] for name, image in window.observation.images.items()}
+    return Observation(images, window.observation.proprio[:, tick], window.observation.instruction[tick::T])
+
+
+def observed(policy: Policy, memory: Memory, window: Window) -> Memory:
+    """The memory after a window, tick by tick as on a robot."""
+    for tick in range(T):
+        memory = reset(policy, memory, window.is_first[:, tick])
+        after = policy.observe(memory, tick_of(window, tick), window.dt[:, tick])
+        memory = memory.where(window.valid[:, tick], after)
+    return memory
+
+
+def assert_close(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        torch.testing.assert_close(found[name], value, rtol=1e-3, atol=1e-4, msg=name)
+
+
+def test_training_sees_what_acting_sees(policy: MemoryPolicy) -> None:
+    assert isinstance(policy, Policy)
+    trained = acted = policy.init_memory(B)
+    with torch.no_grad():
+        for window in windows():
+            losses, trained = policy.loss(window, trained)
+            acted = observed(policy, acted, window)
+            assert all(value.isfinite() for value in losses.values())
+            assert_close(trained.state, acted.state)
+            live = window.valid[:, -1]
+            assert_close({"tokens": trained.working["tokens"][live]}, {"tokens": acted.working["tokens"][live]})
+
+
+def test_every_parameter_learns(policy: MemoryPolicy) -> None:
+    memory, total = policy.init_memory(B), torch.zeros(())
+    for window in windows():
+        losses, memory = policy.loss(window, memory)
+        assert set(losses) == {"action", "outcome"}
+        total = total + sum(losses.values())
+    total.backward()
+    dead = {name for name, p in policy.named_parameters() if p.grad is None or not p.grad.any()}
+    assert dead <= {"pointer.choose.bias"}  # a constant added to all logits of a softmax; rounding decides
+
+
+def test_padding_and_invalid_actions_teach_nothing() -> None:
+    policy = make_policy("none", "regression")
+    window = make_window(1, first=True)
+    losses, _ = policy.loss(window, policy.init_memory(B))
+    window.actions[~window.action_valid] = 0.9
+    window.outcome[~window.valid] = 7
+    changed, _ = policy.loss(window, policy.init_memory(B))
+    for name, value in losses.items():
+        torch.testing.assert_close(changed[name], value)
+
+
+def test_plan_is_a_function_of_memory_and_noise(policy: MemoryPolicy, parts: tuple[str, str]) -> None:
+    with torch.no_grad():
+        memory = observed(policy, policy.init_memory(B), make_window(1, first=True))
+        noise, other = (torch.randn(B, H, A, generator=torch.Generator().manual_seed(seed)) for seed in (0, 1))
+        state = torch.get_rng_state()
+        actions = policy.plan(memory, noise).actions
+        torch.manual_seed(99)
+        assert torch.equal(policy.plan(memory, noise).actions, actions)
+        torch.set_rng_state(state)
+        different = not torch.equal(policy.plan(memory, other).actions, actions)
+        assert torch.equal(torch.get_rng_state(), state)
+        alone = policy.plan(memory.map(lambda value: value[1:2]), noise[1:2]).actions
+    assert different == (parts[1] == "diffusion")
+    assert actions.shape == (B, H, A)
+    low, high = torch.tensor(SPEC.action.low), torch.tensor(SPEC.action.high)
+    assert ((actions >= low) & (actions <= high)).all()
+    torch.testing.assert_close(alone[0], actions[1], rtol=1e-3, atol=1e-4)
+
+
+def test_checkpoint_acts_as_what_was_saved(policy: MemoryPolicy, parts: tuple[str, str], tmp_path: Path) -> None:
+    checkpoint.save(tmp_path / "saved", policy, policy_config(*parts), SPEC, STATISTICS)
+    loaded = checkpoint.load(tmp_path / "saved")
+    assert loaded.spec == SPEC
+    noise = torch.randn(B, H, A)
+    window = make_window(1, first=True)
+    with torch.no_grad():
+        mine, theirs = (observed(p, p.init_memory(B), window) for p in (policy, loaded))
+        assert torch.equal(policy.plan(mine, noise).actions, loaded.plan(theirs, noise).actions)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"memry": {}}, "policy has no setting 'memry'; did you mean 'memory'?"),
+        ({"memory": None}, "policy.memory is missing; choose one, for example memory=<option>"),
+        ({"head": {**part("head", "regression"), "widht": 3}}, "has no argument 'widht'; did you mean 'width'?"),
+    ],
+)
+def test_mistake_in_the_configuration_is_named(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(RobomemError) as caught:
+        build_policy({**policy_config("none", "regression"), **change}, SPEC, STATISTICS)
+    assert message in str(caught.value)
