@@ -30,11 +30,12 @@ MIKASA = EmbodimentSpec(
 
 def describe(env: Any) -> EmbodimentSpec:
     """Embodiment of a plain ManiSkill environment: its own cameras, joint positions and native controller."""
-    sensors = env.unwrapped.sensor_configs if hasattr(env.unwrapped, "sensor_configs") else {}
+    from mani_skill.sensors.camera import Camera
+
     cameras = tuple(
-        CameraSpec(name=name, height=config.height, width=config.width)
-        for name, config in sensors.items()
-        if hasattr(config, "fov")
+        CameraSpec(name=name, height=sensor.config.height, width=sensor.config.width)
+        for name, sensor in env.scene.sensors.items()
+        if isinstance(sensor, Camera)
     )
     joints = tuple(joint.name for joint in env.agent.robot.active_joints)
     limits = env.agent.robot.qlimits[0].cpu().numpy().clip(-1e3, 1e3)

@@ -27,7 +27,7 @@ def use_lite_robots(env_id: str) -> None:
     supported = getattr(REGISTERED_ENVS[env_id].cls, "SUPPORTED_ROBOTS", None) or ()
     for uid in (robot for robot in supported if isinstance(robot, str)):
         agent = REGISTERED_AGENTS[uid].agent_cls
-        if agent.urdf_path and "robomem" not in agent.urdf_path:
+        if agent.urdf_path and "robomem" not in agent.urdf_path and Path(agent.urdf_path).exists():
             agent.urdf_path = str(lite_urdf(Path(agent.urdf_path)))
 
 
