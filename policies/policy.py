@@ -5,6 +5,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from robomem.contract import ActionChunk, Memory, Observation, Window
+from robomem.policies.heads.base import Head
 from robomem.policies.heads.pointer import Pointer
 from robomem.policies.memory.base import MemoryModule, State
 from robomem.policies.normalise import Affine, ProprioFeatures
@@ -23,7 +24,7 @@ class MemoryPolicy(nn.Module):
         encoder: nn.Module,
         memory: MemoryModule,
         pointer: Pointer,
-        head: nn.Module,
+        head: Head,
         outcome_weight: float,
         keyframe_weight: float,
     ) -> None:

@@ -20,6 +20,8 @@ class Layout:
     """Patch columns of one camera."""
     channels: int
     """D."""
+    appearance: int = 0
+    """Last channels of a patch that hold raw colour, by which things can be told apart before anything is learned."""
 
     @property
     def patches(self) -> int:

@@ -14,6 +14,9 @@ from robomem.policies.tokens import Layout
 from robomem.spec import PolicySpec
 from robomem.statistics import Statistics
 
+COLOURS = 4
+"""Channels of raw colour in a token: three differences to grey, and a constant."""
+
 
 class SmallEncoder(nn.Module):
     """Patches of every camera, and one token of proprioception and instruction.
@@ -38,8 +41,9 @@ class SmallEncoder(nn.Module):
             )
         height, width = (side // patch for side in next(iter(sizes)))
         self.cameras = [camera.name for camera in spec.cameras]
-        self.layout = Layout(len(self.cameras), height, width, channels)
-        self.towers = nn.ModuleList(_tower(patch, channels) for _ in self.cameras)
+        self.layout = Layout(len(self.cameras), height, width, channels, appearance=COLOURS)
+        self.patch = patch
+        self.towers = nn.ModuleList(_tower(patch, channels - COLOURS) for _ in self.cameras)
         self.text = HashedWords(channels)
         self.proprio = ProprioFeatures(spec.proprio, statistics.proprio)
         self.state = nn.Sequential(nn.Linear(self.proprio.size, channels), nn.GELU(), nn.Linear(channels, channels))
@@ -47,12 +51,18 @@ class SmallEncoder(nn.Module):
 
     def forward(self, observation: Observation) -> Float[Tensor, "B N D"]:
         """Working tokens of B observations, ordered as `layout` says."""
-        maps = [
-            _standardise(tower(_opponent(observation.images[name])).flatten(2).transpose(1, 2))
+        patches = [
+            self._patches(tower, _opponent(observation.images[name]))
             for name, tower in zip(self.cameras, self.towers, strict=True)
         ]
         cognition = self.state(self.proprio(observation.proprio)) + self.text(observation.instruction)
-        return torch.cat([torch.cat(maps, dim=1), self.cognition_norm(cognition)[:, None]], dim=1)
+        return torch.cat([*patches, self.cognition_norm(cognition)[:, None]], dim=1)
+
+    def _patches(self, tower: nn.Module, image: Float[Tensor, "B 4 Y X"]) -> Float[Tensor, "B P D"]:
+        """Learned features, and the colour that stands out."""
+        centred = image - image.mean((2, 3), keepdim=True)
+        features = _standardise(tower(centred).flatten(2).transpose(1, 2))
+        return torch.cat([features, _standout_colour(centred[:, 1:], self.patch)], dim=-1)
 
 
 def _tower(patch: int, channels: int) -> nn.Sequential:
@@ -86,12 +96,22 @@ def _standardise(patches: Float[Tensor, "B P D"]) -> Float[Tensor, "B P D"]:
     return centred * torch.rsqrt(centred.square().mean(1, keepdim=True) + 1e-5)
 
 
+def _standout_colour(hues: Float[Tensor, "B 3 Y X"], patch: int) -> Float[Tensor, "B P 4"]:
+    """The colour of each patch that differs most from the image's mean, and a constant.
+
+    With the constant, the angle between two colours also tells how strong they are.
+    """
+    pixels = nn.functional.unfold(hues, patch, stride=patch).unflatten(1, (3, -1))
+    most = pixels.square().sum(1, keepdim=True).argmax(2, keepdim=True)
+    colour = pixels.gather(2, most.expand(-1, 3, -1, -1)).squeeze(2).transpose(1, 2) / 2
+    return torch.cat([colour, torch.ones_like(colour[..., :1])], dim=-1)
+
+
 def _opponent(images: Tensor) -> Float[Tensor, "B 4 Y X"]:
-    """Luminance and the three differences of a channel to it, centred over the image.
+    """Luminance, and the three differences of a channel to it.
 
     In RGB the texture of a table outweighs the colour of a small object.
     """
     rgb = images.permute(0, 3, 1, 2).float() / 64
     luminance = rgb.mean(1, keepdim=True)
-    channels = torch.cat([luminance, 2 * (rgb - luminance)], dim=1)
-    return channels - channels.mean((2, 3), keepdim=True)
+    return torch.cat([luminance, 2 * (rgb - luminance)], dim=1)

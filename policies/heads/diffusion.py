@@ -5,14 +5,15 @@ from typing import cast
 import torch
 from diffusers.schedulers.scheduling_ddim import DDIMScheduler
 from jaxtyping import Float
-from torch import IntTensor, Tensor, nn
+from torch import IntTensor, Tensor
 
+from robomem.policies.heads.base import Head
 from robomem.policies.heads.trunk import ConditionalMLP
 
 TIME_CHANNELS = 32
 
 
-class Diffusion(nn.Module):
+class Diffusion(Head):
     """Denoises a chunk under a context; deterministic given the noise it starts from (DDIM, eta 0)."""
 
     def __init__(

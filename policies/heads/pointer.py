@@ -8,6 +8,9 @@ from torch import Tensor, nn
 
 from robomem.policies.tokens import Layout
 
+LOG_STD = (-2.0, -0.7)
+"""Bounds of a vote's spread. Wide votes would all settle on the mean of the candidates, where symmetric ones cancel."""
+
 
 class Pointing(NamedTuple):
     """Where in the images the policy looks, and what that says."""
@@ -25,10 +28,10 @@ class Pointing(NamedTuple):
 class Pointer(nn.Module):
     """Spatial softmax pooling by learned queries, plus a pointer that is trained to the demonstrator's goal.
 
-    Each patch votes for the final place (position entries of proprioception), known in hindsight; the votes form a mixture whose
-    weights are the pointer. Its likelihood keeps several candidates apart where a regression would average them, and
-    choosing between them with the help of memory is worth a nat at once. Like the heatmaps of SAM2Act
-    (arXiv 2501.18564), but without camera geometry.
+    Each patch votes for where the episode ends (the position entries of proprioception), known in hindsight, and is
+    weighted by how much the pointer looks at it. The pointer starts from what stands out, so that a vote is learned
+    from the patch that memory singles out instead of from the mean over symmetric candidates. Like the heatmaps of
+    SAM2Act (arXiv 2501.18564), but without camera geometry.
     """
 
     def __init__(self, layout: Layout, features: int, queries: int = 8, hidden: int = 64) -> None:
@@ -75,15 +78,18 @@ class Pointer(nn.Module):
         chosen = nn.functional.gelu(content + self.state(cognition)[:, None])
         # Tokens have unit mean energy, so that what stands out is looked at before anything is learned.
         salience = self.salience * patches.float().square().mean(-1).clamp(1e-3, 2).log()
-        log_share = (self.choose(chosen).squeeze(-1).float() + salience).log_softmax(-1)
+        log_share = (3 * self.choose(chosen).squeeze(-1).float().tanh() + salience).log_softmax(-1)
         pointed = torch.einsum("bp,bpf->bf", log_share.exp(), torch.cat([chosen.float(), outcome], dim=-1))
-        return Pointing(torch.cat([pooled, pointed, cognition], dim=-1), log_share, outcome, log_std.clamp(-2, 0.5))
+        return Pointing(torch.cat([pooled, pointed, cognition], dim=-1), log_share, outcome, log_std.clamp(*LOG_STD))
 
     def negative_log_likelihood(self, pointing: Pointing, outcome: Float[Tensor, "B F"]) -> Float[Tensor, " B"]:
-        """Of the true final place under the mixture of votes, in nats."""
+        """Of where the episode ended under each vote, averaged with the weights of the pointer, in nats.
+
+        The likelihood of the mixture instead would reward pointing everywhere, and does: it forgets the memory.
+        """
         error = (outcome[:, None] - pointing.outcome) / pointing.log_std.exp()
         votes = -(0.5 * error.square() + pointing.log_std).sum(-1)
-        return -torch.logsumexp(pointing.log_share + votes, dim=-1)
+        return -(pointing.log_share.exp() * votes).sum(-1)
 
 
 def _grid(layout: Layout) -> Float[Tensor, "P 2"]:

@@ -1,12 +1,13 @@
 """L1 regression of the whole chunk (the head of OpenVLA-OFT, arXiv 2502.19645)."""
 
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
+from robomem.policies.heads.base import Head
 from robomem.policies.heads.trunk import ConditionalMLP
 
 
-class Regression(nn.Module):
+class Regression(Head):
     """Context to action chunk in one pass; the noise is not used."""
 
     def __init__(self, *, context: int, horizon: int, action: int, width: int = 256, depth: int = 2) -> None:

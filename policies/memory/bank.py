@@ -28,7 +28,7 @@ class Bank(MemoryModule):
         """
         super().__init__(layout)
         self.entries, self.merge = entries, merge
-        self.perceptual = Stream(self.channels, layout.patches, heads)
+        self.perceptual = Stream(self.channels, layout.patches, heads, layout.appearance)
         self.cognitive = Stream(self.channels, 1, heads)
 
     def init(self, batch: int) -> State:
@@ -102,20 +102,29 @@ class Bank(MemoryModule):
 class Stream(nn.Module):
     """Retrieval and gate fusion of one of the two streams: `g * x + (1 - g) * retrieved`."""
 
-    def __init__(self, channels: int, tokens: int, heads: int) -> None:
+    def __init__(self, channels: int, tokens: int, heads: int, appearance: int = 0) -> None:
         """Read entries of as many tokens as the queries have."""
         super().__init__()
-        self.reader = EntryReader(channels, tokens, heads)
+        self.reader = EntryReader(channels, tokens, heads, appearance)
         self.gate = nn.Linear(2 * channels, channels)
         nn.init.normal_(self.gate.weight, std=1e-3)  # the gate starts half open
         nn.init.zeros_(self.gate.bias)
         self.novelty = nn.Linear(heads, channels)
+        self.dimming = nn.Parameter(torch.zeros(heads))
+        if appearance:
+            with torch.no_grad():
+                self.dimming[0] = 1.5
 
     def forward(self, current: Float[Tensor, "B K D"], entries: Entries) -> Float[Tensor, "B K D"]:
-        """Current tokens fused with what the entries say, and marked by how new they are."""
+        """Current tokens fused with what the entries say, marked by how new they are, the new ones dimmed.
+
+        What memory knows stands out from the start, which is what a head needs to begin to choose; by how much, and in
+        which direction, is learned.
+        """
         read, novelty = self.reader(current, entries)
         gate = self.openness(current, read)
-        return gate * current + (1 - gate) * read + self.novelty(novelty)
+        fused = gate * current + (1 - gate) * read + self.novelty(novelty)
+        return fused * torch.exp(-novelty @ self.dimming)[..., None]
 
     def openness(self, current: Tensor, read: Tensor) -> Float[Tensor, "B K D"]:
         """G in (0, 1): 1 keeps the current token, 0 replaces it by what was read."""

@@ -4,9 +4,9 @@ import math
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
+from torch.nn import functional
 
 AGES = 8
 """Frequencies that encode an age, from 0.5 to 50 rad/s."""
@@ -30,20 +30,34 @@ class EntryReader(nn.Module):
     alone. Only the output projection starts at zero.
     """
 
-    def __init__(self, channels: int, tokens: int, heads: int = 2) -> None:
-        """Read entries of K = `tokens` tokens with queries of as many."""
+    def __init__(self, channels: int, tokens: int, heads: int = 2, appearance: int = 0) -> None:
+        """Read entries of K = `tokens` tokens with queries of as many.
+
+        Args:
+            channels: D.
+            tokens: K.
+            heads: Of the attention.
+            appearance: Last channels, which the first head compares alone to begin with: learned features soon agree on
+                what is an object and no longer tell one from another.
+        """
         super().__init__()
         self.heads = heads
-        self.query = nn.Linear(channels, channels)
-        self.key = nn.Linear(channels, channels)
+        self.query = nn.Linear(channels, channels, bias=False)
+        self.log_scale = nn.Parameter(torch.full((heads,), 3.7))
+        self.threshold = nn.Parameter(torch.full((heads,), 0.93))
+        if appearance:
+            with torch.no_grad():
+                own = self.query.weight[: channels // heads]
+                own[:, :-appearance] = 0
+                own[:, -appearance:] = nn.init.orthogonal_(torch.empty(len(own), appearance))
+                self.log_scale[0], self.threshold[0] = 4.8, 0.985  # raw colours repeat almost exactly
+        self.key = nn.Linear(channels, channels, bias=False)
         self.key.load_state_dict(self.query.state_dict())
         self.value = nn.Linear(channels, channels)
         self.age = nn.Linear(2 * AGES, channels)
         nn.init.normal_(self.age.weight, std=0.01)
         self.query_place = nn.Parameter(0.02 * torch.randn(tokens, channels))
         self.key_place = nn.Parameter(0.02 * torch.randn(tokens, channels))
-        self.log_scale = nn.Parameter(torch.full((heads,), 3.0))
-        self.threshold = nn.Parameter(torch.full((heads,), 0.95))
         self.sink_value = nn.Parameter(torch.zeros(heads, channels // heads))
         self.out = nn.Linear(channels, channels)
         nn.init.zeros_(self.out.weight)
@@ -54,7 +68,7 @@ class EntryReader(nn.Module):
     ) -> tuple[Float[Tensor, "B Q D"], Float[Tensor, "B Q heads"]]:
         """What the entries say to each query, and the novelty of each query in [0, 1]."""
         query, key, value, allowed = self._project(queries, entries)
-        read = F.scaled_dot_product_attention(query, key, value, attn_mask=allowed, scale=1.0).transpose(1, 2)
+        read = functional.scaled_dot_product_attention(query, key, value, attn_mask=allowed, scale=1.0).transpose(1, 2)
         size = queries.shape[-1] // self.heads
         return self.out(read[..., :size].flatten(2)), read[..., size]
 
@@ -73,14 +87,14 @@ class EntryReader(nn.Module):
         key = self._split(keys.flatten(1, 2))
         value = self._split(self.value(entries.tokens).flatten(1, 2))
         scale = self.log_scale.exp()[:, None, None].expand(-1, query.shape[2], 1)
-        query = torch.cat([F.normalize(query, dim=-1) * scale, scale.expand(batch, -1, -1, -1)], dim=-1)
-        key = F.pad(F.normalize(key, dim=-1), (0, 1, 1, 0))
-        key = key + F.pad(self.threshold[:, None, None], (key.shape[-1] - 1, 0, 0, key.shape[-2] - 1))
+        query = torch.cat([functional.normalize(query, dim=-1) * scale, scale.expand(batch, -1, -1, -1)], dim=-1)
+        key = functional.pad(functional.normalize(key, dim=-1), (0, 1, 1, 0))
+        key = key + functional.pad(self.threshold[:, None, None], (key.shape[-1] - 1, 0, 0, key.shape[-2] - 1))
         sink = self.sink_value[:, None].expand(batch, -1, -1, -1)
-        value = F.pad(torch.cat([sink, value], dim=2), (0, 1))
+        value = functional.pad(torch.cat([sink, value], dim=2), (0, 1))
         novelty = torch.zeros_like(value[0, 0])
         novelty[0, -1] = 1
-        allowed = F.pad(used.repeat_interleave(entries.tokens.shape[2], dim=1), (1, 0), value=True)
+        allowed = functional.pad(used.repeat_interleave(entries.tokens.shape[2], dim=1), (1, 0), value=True)
         return query, key, value + novelty, allowed[:, None, None].expand(-1, 1, query.shape[2], -1)
 
     def _split(self, tokens: Float[Tensor, "B K D"]) -> Float[Tensor, "B heads K size"]:

@@ -15,7 +15,7 @@ class Window(MemoryModule):
         """Build the reader of a window of `length` observations."""
         super().__init__(layout)
         self.length = length
-        self.reader = EntryReader(self.channels, layout.patches, heads)
+        self.reader = EntryReader(self.channels, layout.patches, heads, layout.appearance)
 
     def init(self, batch: int) -> State:
         """Nothing seen."""
