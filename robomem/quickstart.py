@@ -57,14 +57,14 @@ class Plan:
             for policy, minutes in ((MEMORY, self.minutes), (CONTROL, self.minutes / 2))
         ]
         evaluations = [
-            ["eval", f"checkpoint={self.run(policy)}", f"episodes={self.episodes}", *exact]
+            ["eval", f"checkpoint={self.run(policy)}", f"episodes={self.episodes}", "replan_every=2", *exact]
             for policy in (MEMORY, CONTROL)
         ]
         baselines = [
             ["eval", f"baseline={name}", f"episodes={self.episodes}", f"output_dir={self.records(name)}", *lite[:1]]
             for name in BASELINES
         ]
-        audit = ["audit", f"checkpoint={self.run(MEMORY)}", f"dataset={self.dataset}", *lite]
+        audit = ["audit", f"checkpoint={self.run(MEMORY)}", f"dataset={self.dataset}", "replan_every=2", *lite]
         collection = [
             "collect",
             f"root={self.dataset}",
