@@ -68,7 +68,7 @@ class MemoryPolicy(nn.Module):
         weights = weight[:, None] * window.action_valid.flatten(0, 1)
         losses = {"action": self.head.loss(pointing.context, self.action(actions), weights)}
         if self.outcome_weight:
-            surprise = self.pointer.negative_log_likelihood(pointing, self.proprio.place(window.outcome.flatten(0, 1)))
+            surprise = self.pointer.surprise(pointing, self.proprio.place(window.outcome.flatten(0, 1)))
             losses["outcome"] = self.outcome_weight * _mean(surprise, weight * _moving(actions))
         return losses, Memory({"tokens": tokens[:, -1]}, state)
 

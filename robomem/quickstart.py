@@ -37,9 +37,9 @@ class Plan:
 
     def records(self, name: str) -> Path:
         """Folder of the evaluation of a policy or a baseline."""
-        return (self.folder if name in BASELINES else self.run(name) / "eval") / (
-            f"baseline-{name}" if name in BASELINES else self.env_id
-        )
+        if name in BASELINES:
+            return self.folder / f"baseline-{name}"
+        return self.run(name) / "eval" / self.env_id
 
     def commands(self) -> list[list[str]]:
         """The command lines, in order; each continues what an earlier attempt left."""

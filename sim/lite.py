@@ -5,11 +5,12 @@ camera. Its convex hull leaves the wrist image identical; decimated arm links ch
 """
 
 import hashlib
-import os
 import shutil
-import tempfile
 import xml.etree.ElementTree as ET
+from functools import partial
 from pathlib import Path
+
+from robomem.sim.cache import made_once
 
 HULL_ABOVE = 100_000
 """Triangles above which a mesh is replaced by its convex hull."""
@@ -34,16 +35,7 @@ def use_lite_robots(env_id: str) -> None:
 def lite_urdf(urdf: Path) -> Path:
     """Path of a copy of a URDF whose visual meshes are simplified; built once per user and reused."""
     key = hashlib.sha256(urdf.read_bytes() + f"1 {HULL_ABOVE} {WHOLE_BELOW} {KEEP}".encode()).hexdigest()[:16]
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "robomem" / "lite" / key
-    if not cache.exists():
-        cache.parent.mkdir(parents=True, exist_ok=True)
-        build = Path(tempfile.mkdtemp(dir=cache.parent))
-        _build(urdf, build)
-        try:
-            build.rename(cache)
-        except OSError:  # another process was first
-            shutil.rmtree(build)
-    return cache / urdf.name
+    return made_once(f"lite/{key}", partial(_build, urdf)) / urdf.name
 
 
 def _build(urdf: Path, target: Path) -> None:

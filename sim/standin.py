@@ -5,13 +5,13 @@ record says `stand-in`: scores with it compare to nothing but each other.
 """
 
 import json
-import os
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from robomem.sim.cache import made_once
 
 MUG = "025_mug"
 RADIUS, WALL, HEIGHT = 0.045, 0.006, 0.08
@@ -31,7 +31,7 @@ def provide(env_id: str) -> None:
     from mani_skill.utils.assets.data import DATA_SOURCES
     from mani_skill.utils.building.actors import ycb
 
-    folder = _made()
+    folder = made_once("stand-in-1", _write)
     DATA_SOURCES["ycb"].output_dir = folder  # pyright: ignore[reportAttributeAccessIssue] - it always is a `Path`
     ycb.ASSET_DIR = folder
     for name, module in list(sys.modules.items()):
@@ -57,26 +57,13 @@ def _official_mug() -> bool:
     return (ASSET_DIR / "assets" / "mani_skill2_ycb" / "models" / MUG).exists()
 
 
-def _made() -> Path:
-    """Folder in the layout of ManiSkill's assets, with the stand-in mug; built once per user."""
-    root = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "robomem" / "stand-in-1"
-    if not root.exists():
-        root.parent.mkdir(parents=True, exist_ok=True)
-        build = Path(tempfile.mkdtemp(dir=root.parent))
-        _write(build / "assets" / "mani_skill2_ycb")
-        try:
-            build.rename(root)
-        except OSError:
-            if not root.exists():  # otherwise another process was first
-                raise
-    return root
-
-
-def _write(folder: Path) -> None:
+def _write(root: Path) -> None:
+    """Fill a folder in the layout of ManiSkill's assets with the stand-in mug."""
     import trimesh
     from trimesh.visual import TextureVisuals
     from trimesh.visual.material import SimpleMaterial
 
+    folder = root / "assets" / "mani_skill2_ycb"
     model = folder / "models" / MUG
     model.mkdir(parents=True)
     parts = _parts()

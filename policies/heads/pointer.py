@@ -82,7 +82,7 @@ class Pointer(nn.Module):
         pointed = torch.einsum("bp,bpf->bf", log_share.exp(), torch.cat([chosen.float(), outcome], dim=-1))
         return Pointing(torch.cat([pooled, pointed, cognition], dim=-1), log_share, outcome, log_std.clamp(*LOG_STD))
 
-    def negative_log_likelihood(self, pointing: Pointing, outcome: Float[Tensor, "B F"]) -> Float[Tensor, " B"]:
+    def surprise(self, pointing: Pointing, outcome: Float[Tensor, "B F"]) -> Float[Tensor, " B"]:
         """Of where the episode ended under each vote, averaged with the weights of the pointer, in nats.
 
         The likelihood of the mixture instead would reward pointing everywhere, and does: it forgets the memory.

@@ -147,7 +147,7 @@ def test_every_parameter_learns(policy: MemoryPolicy) -> None:
         total = total + sum(losses.values())
     total.backward()
     dead = {name for name, p in policy.named_parameters() if p.grad is None or not p.grad.any()}
-    assert dead <= {"pointer.choose.bias"}  # a constant added to all logits of a softmax; rounding decides
+    assert dead <= {"pointer.choose.bias"}  # the same for all logits while its weights are zero; rounding decides
 
 
 def test_padding_and_invalid_actions_teach_nothing() -> None:
