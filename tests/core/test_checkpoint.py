@@ -4,6 +4,7 @@ import json
 import resource
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,12 +33,15 @@ def saved(policy: TinyPolicy, tmp_path: Path) -> Path:
     return tmp_path / "saved"
 
 
-@pytest.fixture
-def small_files() -> Iterator[Callable[[int], None]]:
-    """Limits the size of files, as a disk that is nearly full does."""
+@contextmanager
+def small_files(size: int) -> Iterator[None]:
+    """Limits the size of files, as a disk that is nearly full does; no longer than needed, for pytest writes files too."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def load(path: Path) -> Policy:
@@ -134,11 +138,8 @@ def test_existing_folder_is_not_overwritten(saved: Path, policy: TinyPolicy) -> 
     assert checkpoint.digest(saved) == before
 
 
-def test_full_disk_leaves_nothing_behind(
-    policy: TinyPolicy, tmp_path: Path, small_files: Callable[[int], None]
-) -> None:
-    small_files(1000)
-    with pytest.raises(RobomemError, match=r"the checkpoint was not saved.*Free some space"):
+def test_full_disk_leaves_nothing_behind(policy: TinyPolicy, tmp_path: Path) -> None:
+    with small_files(1000), pytest.raises(RobomemError, match=r"the checkpoint was not saved.*Free some space"):
         checkpoint.save(tmp_path / "saved", policy, CONFIG, policy.spec, STATISTICS)
     assert not list(tmp_path.iterdir())
 
