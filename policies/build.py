@@ -32,7 +32,7 @@ def build_policy(config: Mapping[str, Any], spec: PolicySpec, statistics: Statis
         raise RobomemError(f"policy.{missing[0]} is missing; choose one, for example {missing[0]}=<option>")
     encoder = instantiate(config["encoder"], spec=spec, statistics=statistics)
     memory = instantiate(config["memory"], layout=encoder.layout)
-    pointer = Pointer(encoder.layout, features=encoder.proprio.places)
+    pointer = Pointer(encoder.layout, features=encoder.proprio.places, proprio=encoder.proprio.size)
     head = instantiate(config["head"], context=pointer.context_size, horizon=spec.horizon, action=spec.action.size)
     return MemoryPolicy(
         spec=spec,

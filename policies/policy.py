@@ -9,6 +9,7 @@ from robomem.policies.heads.base import Head
 from robomem.policies.heads.pointer import Pointer
 from robomem.policies.memory.base import MemoryModule, State
 from robomem.policies.normalise import Affine, ProprioFeatures
+from robomem.policies.tokens import Percept
 from robomem.spec import PolicySpec
 from robomem.statistics import Statistics
 
@@ -38,18 +39,23 @@ class MemoryPolicy(nn.Module):
 
     def init_memory(self, batch_size: int) -> Memory:
         """Nothing seen: zero working tokens and the module's initial state."""
-        layout = self.memory.layout
-        tokens = torch.zeros(batch_size, layout.tokens, layout.channels, device=self.action.scale.device)
-        return Memory({"tokens": tokens}, self.memory.init(batch_size))
+        layout, device = self.memory.layout, self.action.scale.device
+        blank = Percept(
+            torch.zeros(batch_size, layout.tokens, layout.channels, device=device),
+            torch.zeros(batch_size, layout.patches, 2, device=device),
+            torch.zeros(batch_size, self.proprio.size, device=device),
+        )
+        return Memory(blank._asdict(), self.memory.init(batch_size))
 
     def observe(self, memory: Memory, observation: Observation, dt: Float[Tensor, " B"]) -> Memory:
         """Encode, read and write; `dt` in seconds."""
-        tokens, state = self.memory.step(memory.state, self.encoder(observation), dt.float())
-        return Memory({"tokens": tokens}, state)
+        percept = self.encoder(observation)
+        tokens, state = self.memory.step(memory.state, percept.tokens, dt.float())
+        return Memory(percept._replace(tokens=tokens)._asdict(), state)
 
     def plan(self, memory: Memory, noise: Float[Tensor, "B H A"]) -> ActionChunk:
         """The next chunk in physical units, within the limits of the specification."""
-        context = self.pointer(memory.working["tokens"]).context
+        context = self.pointer(Percept(**memory.working)).context
         actions = self.action.inverse(self.head.sample(context, noise).float())
         low, high = (actions.new_tensor(limit) for limit in (self.spec.action.low, self.spec.action.high))
         return ActionChunk(actions.clamp(low, high))
@@ -60,9 +66,11 @@ class MemoryPolicy(nn.Module):
         Everything runs as in `observe` and `plan`, over all ticks at once where they do not depend on each other.
         """
         batch, ticks = window.dt.shape
-        tokens = self.encoder(_flat(window.observation)).unflatten(0, (batch, ticks))
+        percept = self.encoder(_flat(window.observation))
+        tokens = percept.tokens.unflatten(0, (batch, ticks))
         tokens, state = self.memory.scan(memory.state, tokens, window.dt, window.valid, window.is_first)
-        pointing = self.pointer(tokens.flatten(0, 1))
+        percept = percept._replace(tokens=tokens.flatten(0, 1))
+        pointing = self.pointer(percept)
         actions = window.actions.flatten(0, 1)
         weight = self._importance(window).flatten()
         weights = weight[:, None] * window.action_valid.flatten(0, 1)
@@ -70,7 +78,8 @@ class MemoryPolicy(nn.Module):
         if self.outcome_weight:
             surprise = self.pointer.surprise(pointing, self.proprio.place(window.outcome.flatten(0, 1)))
             losses["outcome"] = self.outcome_weight * _mean(surprise, weight * _moving(actions))
-        return losses, Memory({"tokens": tokens[:, -1]}, state)
+        newest = {name: value.unflatten(0, (batch, ticks))[:, -1] for name, value in percept._asdict().items()}
+        return losses, Memory(newest, state)
 
     def _importance(self, window: Window) -> Float[Tensor, "B T"]:
         """Weight of each tick: more where the demonstrator changes what it does, 0 on padding.

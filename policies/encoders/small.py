@@ -10,12 +10,13 @@ from robomem.contract import Observation
 from robomem.errors import SpecMismatch
 from robomem.policies.encoders.text import HashedWords
 from robomem.policies.normalise import ProprioFeatures
-from robomem.policies.tokens import Layout
+from robomem.policies.tokens import Layout, Percept
 from robomem.spec import PolicySpec
 from robomem.statistics import Statistics
 
 COLOURS = 4
-"""Channels of raw colour in a token: three differences to grey, and a constant."""
+"""Channels of raw colour in a token: three differences to grey, and a constant, so that angles between colours tell
+their strength too."""
 
 
 class SmallEncoder(nn.Module):
@@ -43,26 +44,32 @@ class SmallEncoder(nn.Module):
         self.cameras = [camera.name for camera in spec.cameras]
         self.layout = Layout(len(self.cameras), height, width, channels, appearance=COLOURS)
         self.patch = patch
+        self.register_buffer("grid", self.layout.grid()[: height * width], persistent=False)
         self.towers = nn.ModuleList(_tower(patch, channels - COLOURS) for _ in self.cameras)
         self.text = HashedWords(channels)
         self.proprio = ProprioFeatures(spec.proprio, statistics.proprio)
         self.state = nn.Sequential(nn.Linear(self.proprio.size, channels), nn.GELU(), nn.Linear(channels, channels))
         self.cognition_norm = nn.LayerNorm(channels)
 
-    def forward(self, observation: Observation) -> Float[Tensor, "B N D"]:
-        """Working tokens of B observations, ordered as `layout` says."""
-        patches = [
-            self._patches(tower, _opponent(observation.images[name]))
-            for name, tower in zip(self.cameras, self.towers, strict=True)
-        ]
-        cognition = self.state(self.proprio(observation.proprio)) + self.text(observation.instruction)
-        return torch.cat([*patches, self.cognition_norm(cognition)[:, None]], dim=1)
+    def forward(self, observation: Observation) -> Percept:
+        """Perceive B observations."""
+        patches, places = zip(
+            *(
+                self._patches(tower, _opponent(observation.images[name]))
+                for name, tower in zip(self.cameras, self.towers, strict=True)
+            ),
+            strict=True,
+        )
+        proprio = self.proprio(observation.proprio)
+        cognition = self.cognition_norm(self.state(proprio) + self.text(observation.instruction))
+        return Percept(torch.cat([*patches, cognition[:, None]], dim=1), torch.cat(places, dim=1), proprio)
 
-    def _patches(self, tower: nn.Module, image: Float[Tensor, "B 4 Y X"]) -> Float[Tensor, "B P D"]:
-        """Learned features, and the colour that stands out."""
+    def _patches(self, tower: nn.Module, image: Float[Tensor, "B 4 Y X"]) -> tuple[Tensor, Tensor]:
+        """Learned features and the colour that stands out, (B, P, D), and where that is, (B, P, 2)."""
         centred = image - image.mean((2, 3), keepdim=True)
         features = _standardise(tower(centred).flatten(2).transpose(1, 2))
-        return torch.cat([features, _standout_colour(centred[:, 1:], self.patch)], dim=-1)
+        colour, offset = _standout(centred[:, 1:], self.patch)
+        return torch.cat([features, colour / 2, torch.ones_like(colour[..., :1])], dim=-1), self.grid + offset
 
 
 def _tower(patch: int, channels: int) -> nn.Sequential:
@@ -96,15 +103,25 @@ def _standardise(patches: Float[Tensor, "B P D"]) -> Float[Tensor, "B P D"]:
     return centred * torch.rsqrt(centred.square().mean(1, keepdim=True) + 1e-5)
 
 
-def _standout_colour(hues: Float[Tensor, "B 3 Y X"], patch: int) -> Float[Tensor, "B P 4"]:
-    """The colour of each patch that differs most from the image's mean, and a constant.
+def _standout(hues: Float[Tensor, "B 3 Y X"], patch: int) -> tuple[Float[Tensor, "B P 3"], Float[Tensor, "B P 2"]]:
+    """The colour of each patch that differs most from the image's mean, and where the pixels of that colour are.
 
-    With the constant, the angle between two colours also tells how strong they are.
+    Places are relative to the patch's middle, in image coordinates. A window of twice the patch's side sees a whole
+    object of which the patch holds a part; pixels count from half of the colour's strength on.
     """
-    pixels = nn.functional.unfold(hues, patch, stride=patch).unflatten(1, (3, -1))
-    most = pixels.square().sum(1, keepdim=True).argmax(2, keepdim=True)
-    colour = pixels.gather(2, most.expand(-1, 3, -1, -1)).squeeze(2).transpose(1, 2) / 2
-    return torch.cat([colour, torch.ones_like(colour[..., :1])], dim=-1)
+    hues, patch = nn.functional.avg_pool2d(hues, 2), patch // 2
+    pixels = hues.unfold(2, patch, patch).unfold(3, patch, patch).flatten(4)
+    most = pixels.square().sum(1, keepdim=True).argmax(-1, keepdim=True)
+    colour = pixels.gather(-1, most.expand(-1, 3, -1, -1, -1))
+    margin = patch // 2
+    around = nn.functional.pad(hues, [margin] * 4).unfold(2, 2 * patch, patch).unfold(3, 2 * patch, patch)
+    unit = colour / colour.square().sum(1, keepdim=True).clamp_min(1e-6)
+    weight = (2 * (around * unit[..., None]).sum(1) - 1).clamp(0, 1)
+    steps = torch.arange(1 - 2 * patch, 2 * patch, 2, device=hues.device)
+    marginals = zip((weight.sum(-1), weight.sum(-2)), hues.shape[2:], strict=True)
+    middle = torch.stack([marginal @ (steps / side) for marginal, side in marginals], dim=-1)
+    middle = middle / weight.sum((-1, -2)).clamp_min(1e-6)[..., None]
+    return colour.squeeze(-1).flatten(2).transpose(1, 2), middle.flatten(1, 2)
 
 
 def _opponent(images: Tensor) -> Float[Tensor, "B 4 Y X"]:

@@ -6,10 +6,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from robomem.policies.tokens import Layout
+from robomem.policies.tokens import Layout, Percept
 
 LOG_STD = (-2.0, -0.7)
 """Bounds of a vote's spread. Wide votes would all settle on the mean of the candidates, where symmetric ones cancel."""
+
+GAIN = 10.0
+"""An optimizer such as Adam moves a weight by the learning rate at each step; this lets geometry be learned sooner."""
 
 
 class Pointing(NamedTuple):
@@ -34,12 +37,13 @@ class Pointer(nn.Module):
     SAM2Act (arXiv 2501.18564), but without camera geometry.
     """
 
-    def __init__(self, layout: Layout, features: int, queries: int = 8, hidden: int = 64) -> None:
+    def __init__(self, layout: Layout, features: int, proprio: int, queries: int = 8, hidden: int = 64) -> None:
         """Point at the patches of a layout.
 
         Args:
             layout: Of the working tokens.
             features: F, entries of a place.
+            proprio: Features of proprioception.
             queries: Learned pooling queries.
             hidden: Width of the votes.
         """
@@ -61,26 +65,39 @@ class Pointer(nn.Module):
         self.choose = nn.Linear(hidden, 1)
         nn.init.zeros_(self.choose.weight)
         self.salience = nn.Parameter(torch.tensor(4.0))
-        self.register_buffer("grid", _grid(layout), persistent=False)
-        self.context_size = queries * (32 + 2) + hidden + features + channels
+        self.geometry = nn.Parameter(torch.zeros(layout.cameras, 3, features))
+        self.trust = nn.Parameter(torch.zeros(layout.cameras))
+        nn.init.zeros_(self.vote.weight)
+        self.context_size = queries * (32 + 2) + hidden + 2 * features + channels + proprio
 
-    def forward(self, tokens: Float[Tensor, "B N D"]) -> Pointing:
+    def forward(self, percept: Percept) -> Pointing:
         """Point, and pool."""
+        tokens, places, proprio = percept
         patches, cognition = self.layout.perceptual(tokens), self.layout.cognitive(tokens)
         mixed = self.norm(patches + self.mix(patches))
         shares = (self.queries @ self.key(mixed).transpose(1, 2)).softmax(-1)
-        pooled = torch.cat([shares @ self.value(mixed), shares @ self.grid], dim=-1).flatten(1)
-        camera = self.camera.repeat_interleave(self.layout.patches // self.layout.cameras, dim=0)
-        place = self.position(self.grid) + camera
-        content = self.content(mixed) + place
-        # A vote must not know where the arm is: all patches would agree on where it is heading, and point at nothing.
+        pooled = torch.cat([shares @ self.value(mixed), shares @ places], dim=-1).flatten(1)
+        share = self.layout.patches // self.layout.cameras
+        content = self.content(mixed) + self.position(places) + self.camera.repeat_interleave(share, dim=0)
         outcome, log_std = self.vote(nn.functional.gelu(content)).float().chunk(2, dim=-1)
+        outcome = outcome + self._locate(places)
         chosen = nn.functional.gelu(content + self.state(cognition)[:, None])
         # Tokens have unit mean energy, so that what stands out is looked at before anything is learned.
         salience = self.salience * patches.float().square().mean(-1).clamp(1e-3, 2).log()
-        log_share = (3 * self.choose(chosen).squeeze(-1).float().tanh() + salience).log_softmax(-1)
+        trust = GAIN * self.trust.repeat_interleave(share)
+        log_share = (3 * self.choose(chosen).squeeze(-1).float().tanh() + salience + trust).log_softmax(-1)
         pointed = torch.einsum("bp,bpf->bf", log_share.exp(), torch.cat([chosen.float(), outcome], dim=-1))
-        return Pointing(torch.cat([pooled, pointed, cognition], dim=-1), log_share, outcome, log_std.clamp(*LOG_STD))
+        gap = pointed[:, -outcome.shape[-1] :] - proprio[:, : outcome.shape[-1]]
+        context = torch.cat([pooled, pointed, gap, cognition, proprio], dim=-1)
+        return Pointing(context, log_share, outcome, log_std.clamp(*LOG_STD))
+
+    def _locate(self, places: Float[Tensor, "B P 2"]) -> Float[Tensor, "B P F"]:
+        """From image coordinates to the arm's, for a camera that stands still nearly an affine map.
+
+        It must not know where the arm is: all patches would agree on where it is heading, and point at nothing.
+        """
+        image = GAIN * nn.functional.pad(places, (0, 1), value=1.0).unflatten(1, (self.layout.cameras, -1)).float()
+        return torch.einsum("bcpx,cxf->bcpf", image, self.geometry).flatten(1, 2)
 
     def surprise(self, pointing: Pointing, outcome: Float[Tensor, "B F"]) -> Float[Tensor, " B"]:
         """Of where the episode ended under each vote, averaged with the weights of the pointer, in nats.
@@ -90,9 +107,3 @@ class Pointer(nn.Module):
         error = (outcome[:, None] - pointing.outcome) / pointing.log_std.exp()
         votes = -(0.5 * error.square() + pointing.log_std).sum(-1)
         return -(pointing.log_share.exp() * votes).sum(-1)
-
-
-def _grid(layout: Layout) -> Float[Tensor, "P 2"]:
-    """Image coordinates in [-1, 1] of every patch."""
-    rows, columns = torch.linspace(-1, 1, layout.height), torch.linspace(-1, 1, layout.width)
-    return torch.cartesian_prod(rows, columns).repeat(layout.cameras, 1)
