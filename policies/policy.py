@@ -5,10 +5,11 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from robomem.contract import ActionChunk, Memory, Observation, Window
+from robomem.policies.encoders.base import Encoder
 from robomem.policies.heads.base import Head
 from robomem.policies.heads.pointer import Pointer
 from robomem.policies.memory.base import MemoryModule, State
-from robomem.policies.normalise import Affine, ProprioFeatures
+from robomem.policies.normalise import Affine
 from robomem.policies.tokens import Percept
 from robomem.spec import PolicySpec
 from robomem.statistics import Statistics
@@ -22,7 +23,7 @@ class MemoryPolicy(nn.Module):
         *,
         spec: PolicySpec,
         statistics: Statistics,
-        encoder: nn.Module,
+        encoder: Encoder,
         memory: MemoryModule,
         pointer: Pointer,
         head: Head,
@@ -35,7 +36,6 @@ class MemoryPolicy(nn.Module):
         self.encoder, self.memory, self.pointer, self.head = encoder, memory, pointer, head
         self.outcome_weight, self.keyframe_weight = outcome_weight, keyframe_weight
         self.action = Affine.of_range(statistics.action)
-        self.proprio = ProprioFeatures(spec.proprio, statistics.proprio)
 
     def init_memory(self, batch_size: int) -> Memory:
         """Nothing seen: zero working tokens and the module's initial state."""
@@ -43,7 +43,7 @@ class MemoryPolicy(nn.Module):
         blank = Percept(
             torch.zeros(batch_size, layout.tokens, layout.channels, device=device),
             torch.zeros(batch_size, layout.patches, 2, device=device),
-            torch.zeros(batch_size, self.proprio.size, device=device),
+            torch.zeros(batch_size, self.encoder.proprio.size, device=device),
         )
         return Memory(blank._asdict(), self.memory.init(batch_size))
 
@@ -76,7 +76,7 @@ class MemoryPolicy(nn.Module):
         weights = weight[:, None] * window.action_valid.flatten(0, 1)
         losses = {"action": self.head.loss(pointing.context, self.action(actions), weights)}
         if self.outcome_weight:
-            surprise = self.pointer.surprise(pointing, self.proprio.place(window.outcome.flatten(0, 1)))
+            surprise = self.pointer.surprise(pointing, self.encoder.proprio.place(window.outcome.flatten(0, 1)))
             losses["outcome"] = self.outcome_weight * _mean(surprise, weight * _moving(actions))
         newest = {name: value.unflatten(0, (batch, ticks))[:, -1] for name, value in percept._asdict().items()}
         return losses, Memory(newest, state)

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from robomem.contract import Observation
 from robomem.errors import SpecMismatch
+from robomem.policies.encoders.base import Encoder
 from robomem.policies.encoders.text import HashedWords
 from robomem.policies.normalise import ProprioFeatures
 from robomem.policies.tokens import Layout, Percept
@@ -19,11 +20,13 @@ COLOURS = 4
 their strength too."""
 
 
-class SmallEncoder(nn.Module):
+class SmallEncoder(Encoder):
     """Patches of every camera, and one token of proprioception and instruction.
 
     The patch tokens carry content alone, not their position, so that a patch can be recognised elsewhere.
     """
+
+    grid: Tensor
 
     def __init__(self, *, spec: PolicySpec, statistics: Statistics, patch: int = 16, channels: int = 64) -> None:
         """Build for the cameras and the proprioception of a specification.

@@ -34,7 +34,7 @@ class Pointer(nn.Module):
     Each patch votes for where the episode ends (the position entries of proprioception), known in hindsight, and is
     weighted by how much the pointer looks at it. The pointer starts from what stands out, so that a vote is learned
     from the patch that memory singles out instead of from the mean over symmetric candidates. Like the heatmaps of
-    SAM2Act (arXiv 2501.18564), but without camera geometry.
+    SAM2Act (arXiv 2501.18564), with camera geometry learned.
     """
 
     def __init__(self, layout: Layout, features: int, proprio: int, queries: int = 8, hidden: int = 64) -> None:
@@ -58,16 +58,16 @@ class Pointer(nn.Module):
         self.key = nn.Linear(channels, channels)
         self.value = nn.Linear(channels, 32)
         self.content = nn.Linear(channels, hidden)
-        self.state = nn.Linear(channels, hidden)
         self.position = nn.Linear(2, hidden)
         self.camera = nn.Parameter(torch.zeros(layout.cameras, hidden))
-        self.vote = nn.Linear(hidden, 2 * features)
-        self.choose = nn.Linear(hidden, 1)
-        nn.init.zeros_(self.choose.weight)
-        self.salience = nn.Parameter(torch.tensor(4.0))
         self.geometry = nn.Parameter(torch.zeros(layout.cameras, 3, features))
+        self.vote = nn.Linear(hidden, 2 * features)
+        self.state = nn.Linear(channels, hidden)
+        self.choose = nn.Linear(hidden, 1, bias=False)
         self.trust = nn.Parameter(torch.zeros(layout.cameras))
-        nn.init.zeros_(self.vote.weight)
+        self.salience = nn.Parameter(torch.tensor(4.0))
+        for linear in (self.vote, self.choose):
+            nn.init.zeros_(linear.weight)
         self.context_size = queries * (32 + 2) + hidden + 2 * features + channels + proprio
 
     def forward(self, percept: Percept) -> Pointing:
@@ -75,29 +75,39 @@ class Pointer(nn.Module):
         tokens, places, proprio = percept
         patches, cognition = self.layout.perceptual(tokens), self.layout.cognitive(tokens)
         mixed = self.norm(patches + self.mix(patches))
-        shares = (self.queries @ self.key(mixed).transpose(1, 2)).softmax(-1)
-        pooled = torch.cat([shares @ self.value(mixed), shares @ places], dim=-1).flatten(1)
-        share = self.layout.patches // self.layout.cameras
-        content = self.content(mixed) + self.position(places) + self.camera.repeat_interleave(share, dim=0)
-        outcome, log_std = self.vote(nn.functional.gelu(content)).float().chunk(2, dim=-1)
-        outcome = outcome + self._locate(places)
+        content = self.content(mixed) + self.position(places) + self._per_patch(self.camera)
+        outcome, log_std = self._votes(content, places)
         chosen = nn.functional.gelu(content + self.state(cognition)[:, None])
-        # Tokens have unit mean energy, so that what stands out is looked at before anything is learned.
-        salience = self.salience * patches.float().square().mean(-1).clamp(1e-3, 2).log()
-        trust = GAIN * self.trust.repeat_interleave(share)
-        log_share = (3 * self.choose(chosen).squeeze(-1).float().tanh() + salience + trust).log_softmax(-1)
+        log_share = self._log_share(chosen, patches)
         pointed = torch.einsum("bp,bpf->bf", log_share.exp(), torch.cat([chosen.float(), outcome], dim=-1))
         gap = pointed[:, -outcome.shape[-1] :] - proprio[:, : outcome.shape[-1]]
-        context = torch.cat([pooled, pointed, gap, cognition, proprio], dim=-1)
-        return Pointing(context, log_share, outcome, log_std.clamp(*LOG_STD))
+        context = torch.cat([self._pool(mixed, places), pointed, gap, cognition, proprio], dim=-1)
+        return Pointing(context, log_share, outcome, log_std)
 
-    def _locate(self, places: Float[Tensor, "B P 2"]) -> Float[Tensor, "B P F"]:
-        """From image coordinates to the arm's, for a camera that stands still nearly an affine map.
+    def _pool(self, mixed: Float[Tensor, "B P D"], places: Float[Tensor, "B P 2"]) -> Float[Tensor, "B Q"]:
+        """What and where each query finds."""
+        shares = (self.queries @ self.key(mixed).transpose(1, 2)).softmax(-1)
+        return torch.cat([shares @ self.value(mixed), shares @ places], dim=-1).flatten(1)
 
-        It must not know where the arm is: all patches would agree on where it is heading, and point at nothing.
+    def _votes(self, content: Float[Tensor, "B P hidden"], places: Float[Tensor, "B P 2"]) -> tuple[Tensor, Tensor]:
+        """Outcome and log standard deviation of each patch, (B, P, F) each.
+
+        For a camera that stands still, image and arm coordinates are nearly an affine map apart. A vote must not know
+        where the arm is: all patches would agree on where it is heading, and point at nothing.
         """
         image = GAIN * nn.functional.pad(places, (0, 1), value=1.0).unflatten(1, (self.layout.cameras, -1)).float()
-        return torch.einsum("bcpx,cxf->bcpf", image, self.geometry).flatten(1, 2)
+        located = torch.einsum("bcpx,cxf->bcpf", image, self.geometry).flatten(1, 2)
+        rest, log_std = self.vote(nn.functional.gelu(content)).float().chunk(2, dim=-1)
+        return located + rest, log_std.clamp(*LOG_STD)
+
+    def _log_share(self, chosen: Float[Tensor, "B P hidden"], patches: Float[Tensor, "B P D"]) -> Float[Tensor, "B P"]:
+        """How much each patch is looked at. Tokens have unit mean energy, so what stands out is from the start."""
+        salience = self.salience * patches.float().square().mean(-1).clamp(1e-3, 2).log()
+        choice = 3 * self.choose(chosen).squeeze(-1).float().tanh()
+        return (choice + salience + GAIN * self._per_patch(self.trust)).log_softmax(-1)
+
+    def _per_patch(self, per_camera: Float[Tensor, "cameras *C"]) -> Float[Tensor, "P *C"]:
+        return per_camera.repeat_interleave(self.layout.patches // self.layout.cameras, dim=0)
 
     def surprise(self, pointing: Pointing, outcome: Float[Tensor, "B F"]) -> Float[Tensor, " B"]:
         """Of where the episode ended under each vote, averaged with the weights of the pointer, in nats.
