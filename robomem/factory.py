@@ -4,12 +4,15 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import ModuleType
 from typing import Any, TypeGuard
 
 from robomem.errors import RobomemError, nearest
 
 TARGET = "_target_"
+PARTIAL = "_partial_"
+"""As in Hydra: with `true`, what is built is a function of the arguments that are still missing."""
 
 
 def instantiate(config: Mapping[str, Any], allow: str = "robomem.policies", **extra: Any) -> Any:
@@ -32,7 +35,10 @@ def instantiate(config: Mapping[str, Any], allow: str = "robomem.policies", **ex
         raise RobomemError(
             f"{path}: {', '.join(doubled)} follows from other settings; remove it from the configuration"
         )
-    arguments = {key: _build(value, allow) for key, value in config.items() if key != TARGET}
+    arguments = {key: _build(value, allow) for key, value in config.items() if key not in (TARGET, PARTIAL)}
+    if config.get(PARTIAL):
+        _check_names(path, target, arguments | extra)
+        return partial(target, **arguments, **extra)
     _check_arguments(path, target, arguments | extra)
     return target(**arguments, **extra)
 
@@ -83,13 +89,20 @@ def _is_defined_within(value: Any, allow: str) -> TypeGuard[Callable[..., Any]]:
     return callable(value) and str(getattr(value, "__module__", "")).startswith(f"{allow}.")
 
 
+def _check_names(path: str, target: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
+    """Raise unless the target's signature has every argument."""
+    parameters = inspect.signature(target).parameters
+    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return
+    for name in arguments:
+        if name not in parameters:
+            raise RobomemError(f"{path} has no argument {name!r}{nearest(name, parameters)}")
+
+
 def _check_arguments(path: str, target: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
     """Raise unless the arguments fit the target's signature."""
+    _check_names(path, target, arguments)
     parameters = inspect.signature(target).parameters
-    if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-        for name in arguments:
-            if name not in parameters:
-                raise RobomemError(f"{path} has no argument {name!r}{nearest(name, parameters)}")
     required = [
         n for n, p in parameters.items() if p.default is p.empty and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
     ]

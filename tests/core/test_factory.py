@@ -55,6 +55,13 @@ def test_nested_mappings_are_built() -> None:
     assert build("boxes.make_box", width=5).width == 5
 
 
+def test_partial_waits_for_the_missing_arguments() -> None:
+    box = build("boxes.Box", content={"_target_": f"{PACKAGE}.boxes.Box", "_partial_": True, "height": 3}, width=2)
+    assert (box.content(width=4).width, box.content(width=4).height) == (4, 3)
+    with pytest.raises(RobomemError, match="has no argument 'hieght'; did you mean 'height'"):
+        build("boxes.Box", _partial_=True, hieght=2)
+
+
 def test_extra_arguments_are_passed_as_they_are() -> None:
     extra = {"_target_": "not built"}
     config = {"_target_": f"{PACKAGE}.boxes.Box", "width": 1}
