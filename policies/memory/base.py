@@ -5,6 +5,7 @@ Subclasses write `init` and `step`; `scan` repeats `step` and may be replaced by
 """
 
 from collections.abc import Mapping
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float
@@ -59,13 +60,8 @@ class MemoryModule(nn.Module):
 
         Rows start anew where `is_first`; a tick that is not `valid` changes nothing (its tokens come back as they are).
         """
-        enriched = []
-        for t in range(tokens.shape[1]):
-            state = select(is_first[:, t], self.init(len(tokens)), state)
-            out, after = self.step(state, tokens[:, t], dt[:, t])
-            state = select(valid[:, t], after, state)
-            enriched.append(torch.where(valid[:, t, None, None], out, tokens[:, t]))
-        return torch.stack(enriched, dim=1), state
+        enriched, state = repeat(self, state, tokens, dt, valid, is_first)
+        return torch.where(valid[..., None, None], enriched, tokens), state
 
     def advance(self, state: State, dt: Float[Tensor, " B"]) -> State:
         """Let `dt` seconds pass without an observation; modules without a clock of their own do nothing."""
@@ -76,6 +72,37 @@ class MemoryModule(nn.Module):
         """What a reader would look at, (B, ...) each; nothing by default."""
         del state, tokens
         return {}
+
+
+@runtime_checkable
+class Recurrence(Protocol):
+    """What can be repeated along time."""
+
+    def init(self, batch: int) -> State:
+        """The state before the first input."""
+        ...
+
+    def step(self, state: State, inputs: Tensor, dt: Tensor, /) -> tuple[Tensor, State]:
+        """An output, and the new state."""
+        ...
+
+
+def repeat(
+    recurrence: Recurrence,
+    state: State,
+    inputs: Float[Tensor, "B T *_"],
+    dt: Float[Tensor, "B T"],
+    valid: Bool[Tensor, "B T"],
+    is_first: Bool[Tensor, "B T"],
+) -> tuple[Tensor, State]:
+    """Repeat `step` over T ticks; see `MemoryModule.scan`. Outputs of ticks that are not valid mean nothing."""
+    outputs, blank = [], recurrence.init(len(inputs))
+    for t in range(inputs.shape[1]):
+        state = select(is_first[:, t], blank, state)
+        output, after = recurrence.step(state, inputs[:, t], dt[:, t])
+        state = select(valid[:, t], after, state)
+        outputs.append(output)
+    return torch.stack(outputs, dim=1), state
 
 
 def select(rows: Bool[Tensor, " B"], chosen: State, other: State) -> State:

@@ -19,8 +19,8 @@ class Integrator(nn.Module):
     """Working tokens attend to read tokens; subclasses say what becomes of the answer.
 
     Only the value projection, which is also the output, starts at zero: tokens pass unchanged at first, and every
-    weight has a gradient from the second optimizer step on. A read token of zeros says nothing, and each head may also attend
-    to nothing (Sink-KV of ReLIC, arXiv 2410.02751), so one read token is enough for the attention to be learned.
+    weight has a gradient from the second optimizer step on. A read token of zeros says nothing, and each head may also
+    attend to nothing (Sink-KV of ReLIC, arXiv 2410.02751): one read token is enough for the attention to be learned.
     """
 
     answers = 1
