@@ -32,6 +32,7 @@ COMMANDS = {
     "train": Entry("robomem.train", "Train a policy on recorded episodes.", config="train"),
     "eval": Entry("robomem.evaluate", "Evaluate a policy in closed loop.", config="eval"),
     "audit": Entry("robomem.audit", "Test whether a policy uses its memory.", config="audit"),
+    "probe": Entry("robomem.probe", "Test memory modules on small tasks, without a simulator."),
     "report": Entry("robomem.report.cli", "Make one HTML page of runs."),
     "doctor": Entry("robomem.doctor", "Show what this machine has and what it lacks."),
 }

@@ -1,0 +1,130 @@
+"""T-Maze: a sign at the entrance says which way to turn at the end of a corridor.
+
+The classic test of long-term credit (Bakker, 2001); ELMUR (arXiv 2510.07151) reports it at a million steps.
+"""
+
+import math
+import statistics
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import torch
+from jaxtyping import Float
+from torch import Generator, Tensor
+from torch.nn import functional
+
+from robomem.probes.base import EPISODES, Batch, Outcome, Probe, Report, choose, steady
+
+if TYPE_CHECKING:
+    from robomem.policies.memory.base import State
+    from robomem.probes.model import ProbeModel
+
+LONGEST = 100
+"""Steps of corridor in training."""
+LENGTHS = (100, 1_000, 10_000, 100_000, 1_000_000)
+CHUNK = 64
+"""Ticks of corridor per call of `scan`."""
+TIMED = 400
+"""Steps that latency is measured over."""
+LOOK = 3
+
+
+class TMaze(Probe):
+    """Left or right, seen once; every corridor has its own look, which never changes along it."""
+
+    title = "T-Maze: a sign at the entrance, a corridor of constant look, a turn at its end; share of right turns"
+    features = 2 + 2 + LOOK
+    outputs = 2
+    conditions = tuple(f"{length:,} steps" for length in LENGTHS)
+    headline = conditions[-1]
+
+    def training(self, generator: Generator, rows: int) -> Batch:
+        """Corridors of at most `LONGEST` steps, as many of 3 to 6 as of 50 to 100."""
+        length = round(math.exp(math.log(LONGEST) * torch.rand((), generator=generator).item()))
+        return self._episodes(generator, rows, length)
+
+    def test(self, generator: Generator, rows: int, condition: str) -> Batch:
+        """Corridors of one length."""
+        return self._episodes(generator, rows, LENGTHS[self.conditions.index(condition)])
+
+    def evaluate(self, model: "ProbeModel", generator: Generator, report: Report) -> Outcome:
+        """One walk along the longest corridor; at each length the turn is asked of the memory as it is there."""
+        batch = self._episodes(generator, EPISODES, 1)
+        entrance, corridor, junction = batch.observation.unbind(1)
+        dt, way = batch.dt[:, 0], batch.target[:, -1]
+        _, state = model.step(model.memory.init(EPISODES), entrance, dt)
+        scores, states, walked = {}, [], 0
+        for condition, length in zip(self.conditions, LENGTHS, strict=True):
+            state = walk(
+                model, state, corridor, length - walked, lambda n, start=walked: report((start + n) / LENGTHS[-1])
+            )
+            walked = length
+            states.append(state)
+            answer, _ = model.step(state, junction, dt)
+            scores[condition] = (answer.argmax(-1) == way).float().tolist()
+        return Outcome(scores, costs(model, junction, states[0], states[-1]))
+
+    def _episodes(self, generator: Generator, rows: int, length: int) -> Batch:
+        """Entrance, `length` steps of corridor, junction."""
+        way = choose(generator, rows, 1, 2)[:, 0]
+        ticks = length + 2
+        observation = torch.zeros(rows, ticks, self.features)
+        observation[:, 0, :2] = functional.one_hot(way, 2).float()
+        observation[:, 1:-1, 2] = 1
+        observation[:, -1, 3] = 1
+        observation[..., -LOOK:] = torch.randn(rows, 1, LOOK, generator=generator) / 2
+        weight = torch.zeros(rows, ticks)
+        weight[:, -1] = 1
+        return Batch(observation, steady(rows, ticks), way[:, None].expand(-1, ticks), weight)
+
+
+def walk(
+    model: "ProbeModel", state: "State", observation: Float[Tensor, "B F"], ticks: int, report: Callable[[int], None]
+) -> "State":
+    """The state after seeing the same observation for `ticks` ticks.
+
+    A state that comes back bit for bit after a chunk would do so after all that follow: those are not computed.
+    """
+    dt = steady(len(observation), CHUNK)
+    seen = observation[:, None].expand(-1, CHUNK, -1)
+    for done in range(0, ticks - CHUNK + 1, CHUNK):
+        before = state
+        state = _carry(model, state, seen, dt)
+        report(done)
+        if all(torch.equal(before[name], state[name]) for name in state):
+            break
+    rest = ticks % CHUNK
+    return _carry(model, state, seen[:, :rest], dt[:, :rest]) if rest else state
+
+
+def _carry(model: "ProbeModel", state: "State", observation: Tensor, dt: Tensor) -> "State":
+    """The state after T observations, by `scan` where a module has one of its own, otherwise by `step` (faster)."""
+    from robomem.policies.memory.base import MemoryModule
+
+    if type(model.memory).scan is not MemoryModule.scan:
+        return model.scan(state, observation, dt)[1]
+    tokens, interval = model.embed(observation[:, 0]), model.interval(dt[:, 0])
+    for _ in range(dt.shape[1]):
+        _, state = model.memory.step(state, tokens, interval)
+    return state
+
+
+def costs(model: "ProbeModel", observation: Tensor, early: "State", late: "State") -> dict[str, float]:
+    """Size of the memory of one episode and processor time of one step, at the shortest and the longest length.
+
+    The two are timed in turns, so that whatever else the machine does falls on both.
+    """
+    states = {LENGTHS[0]: early, LENGTHS[-1]: late}
+    rows = {length: {name: value[:1].clone() for name, value in state.items()} for length, state in states.items()}
+    times: dict[int, list[int]] = {length: [] for length in states}
+    for _ in range(TIMED):
+        for length, state in rows.items():
+            start = time.process_time_ns()
+            model.step(state, observation[:1], steady(1, 1)[0])
+            times[length].append(time.process_time_ns() - start)
+    measured = {}
+    for length, state in rows.items():
+        measured[f"bytes at {length:,}"] = float(sum(value.numel() * value.element_size() for value in state.values()))
+        measured[f"ms per step at {length:,}"] = statistics.median(times[length]) / 1e6
+    return measured

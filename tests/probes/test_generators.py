@@ -1,0 +1,129 @@
+"""Every episode can be solved with a memory of what was observed, and with that alone."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Generator, Tensor
+from torch.nn import functional
+
+from robomem.probes import PROBES
+from robomem.probes.base import Batch, Probe
+from robomem.probes.cells import load_probe
+from robomem.probes.copying import SYMBOLS as COPIED
+from robomem.probes.interval import CAMERAS, LONGEST, SHORTEST
+from robomem.probes.recall import ITEMS, SYMBOLS
+
+ROWS = 64
+
+
+def generator(seed: int = 0) -> Generator:
+    return Generator().manual_seed(seed)
+
+
+def after_first(observation: Tensor, signs: slice) -> Tensor:
+    """What the first tick showed, as the answer at all ticks."""
+    return observation[:, :1, signs].expand(-1, observation.shape[1], -1)
+
+
+def by_number(observation: Tensor, _: Tensor) -> Tensor:
+    """Recall: look the symbol up that was shown with the number asked for."""
+    symbols, numbers = observation[..., :SYMBOLS], observation[..., SYMBOLS : SYMBOLS + ITEMS]
+    table = numbers.transpose(1, 2) @ symbols
+    return observation[..., SYMBOLS + ITEMS :] @ table
+
+
+def in_order(observation: Tensor, _: Tensor) -> Tensor:
+    """Copying: the n-th signal is answered by the n-th marked symbol."""
+    symbols, marked, signal = observation[..., :COPIED], observation[..., COPIED], observation[..., COPIED + 1]
+    rank, wanted = marked.cumsum(1) * marked, signal.cumsum(1) * signal
+    same = (wanted[:, :, None] == rank[:, None]) & (wanted > 0)[:, :, None]
+    return same.float() @ symbols
+
+
+def clock(observation: Tensor, dt: Tensor) -> Tensor:
+    """Interval: what the cue said, less the measured time since it came on."""
+    lit, wait = observation[..., 0], observation[..., 1].amax(1, keepdim=True) * LONGEST
+    time = dt.cumsum(1)
+    onset = time.gather(1, lit.argmax(1, keepdim=True))
+    return (wait - (time - onset))[..., None]
+
+
+SOLUTIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "tmaze": lambda observation, dt: after_first(observation, slice(0, 2)),
+    "recall": by_number,
+    "interval": clock,
+    "counting": lambda observation, dt: functional.one_hot(observation[..., 0].cumsum(1).long(), 8).float(),
+    "copy": in_order,
+}
+
+CASES = [(name, condition) for name in SOLUTIONS for condition in ("training", *load_probe(name).conditions[:3])]
+
+
+def episodes(probe: Probe, condition: str, rows: int = ROWS) -> Batch:
+    if condition == "training":
+        return probe.training(generator(), rows)
+    return probe.test(generator(), rows, condition)
+
+
+def test_every_probe_has_a_solution() -> None:
+    assert SOLUTIONS.keys() == PROBES.keys()
+
+
+@pytest.mark.parametrize(("name", "condition"), CASES)
+def test_memory_of_the_observations_solves_it(name: str, condition: str) -> None:
+    probe = load_probe(name)
+    batch = episodes(probe, condition)
+    score = probe.score(SOLUTIONS[name](batch.observation, batch.dt), batch)
+    perfect = 0.0 if probe.unit == "s" else 1.0
+    torch.testing.assert_close(score, torch.full_like(score, perfect), atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("name", [name for name in SOLUTIONS if name != "interval"])
+def test_the_newest_observation_does_not_tell_the_answer(name: str) -> None:
+    """For every observation at which an answer counts, the right answers are as mixed as chance has it."""
+    probe = load_probe(name)
+    batch = episodes(probe, probe.conditions[0], rows=4000)
+    seen = batch.observation[batch.weight > 0]
+    if name == "tmaze":
+        assert not seen[:, :2].any()
+        seen = (seen[:, -3:] > 0).float()  # the look of the corridor, of which no two are alike
+    target = batch.target[batch.weight > 0]
+    for kind in seen.unique(dim=0):
+        answers = target[(seen == kind).all(1)]
+        share = answers.bincount(minlength=probe.outputs) / len(answers)
+        assert (share - 1 / probe.outputs).abs().max() < 5 * (0.25 / len(answers)) ** 0.5
+
+
+def test_training_is_short() -> None:
+    for name, longest in {"tmaze": 102, "recall": 28, "interval": 53, "counting": 50, "copy": 33}.items():
+        probe = load_probe(name)
+        assert max(probe.training(generator(seed), 1).dt.shape[1] for seed in range(100)) <= longest
+
+
+@pytest.mark.parametrize("condition", CAMERAS)
+def test_interval_is_measured_in_seconds_whatever_the_camera(condition: str) -> None:
+    probe = load_probe("interval")
+    batch = episodes(probe, condition)
+    camera, time = CAMERAS[condition], batch.dt.cumsum(1)
+    assert (batch.dt > 0).all()
+    lit = batch.observation[..., 0] > 0
+    since = LONGEST * batch.observation[..., 1].amax(1, keepdim=True) - batch.target
+    assert not batch.observation[~lit].any()
+    assert torch.equal(since[lit] >= -1e-4, torch.ones_like(since[lit], dtype=torch.bool))
+    torch.testing.assert_close(since.gather(1, lit.float().argmax(1, keepdim=True)), torch.zeros(ROWS, 1))
+    torch.testing.assert_close(since.diff(dim=1), batch.dt[:, 1:])
+    waits = (since + batch.target)[:, 0]
+    assert SHORTEST <= waits.min() < waits.max() <= LONGEST
+    gap = batch.dt[:, 1:].amax(1)
+    assert (gap > camera.pause).all()
+    assert (batch.dt[:, 1:].mean() - camera.period).abs() < 1e-3 or camera.dropped or camera.pause
+    assert (time[:, -1] > waits).all()
+
+
+def test_interval_score_is_the_error_of_the_act() -> None:
+    probe = load_probe("interval")
+    batch = episodes(probe, "as trained")
+    late = batch.target[..., None] + 0.25
+    torch.testing.assert_close(probe.score(late, batch), torch.full((ROWS,), 0.25), atol=1e-4, rtol=0)
+    assert (probe.score(torch.full_like(late, 100.0), batch) > 1).all()
