@@ -1,0 +1,153 @@
+"""Temporal Flow memory: between observations the state flows towards a content, each channel at its own speed.
+
+Observation k predicts a content u and a time scale tau for the interval after it, over which dm/ds = (u - m) / tau. Its
+exact solution needs only the measured time: to advance by a + b is to advance by a, then by b.
+"""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from robomem.errors import RobomemError
+from robomem.policies.memory.base import State
+from robomem.policies.memory.recurrent import TIME_SCALES, Cell
+from robomem.policies.memory.scan import hold, linear_scan, shift
+
+
+class Flow(Cell):
+    """State m, and the content and the rate 1 / tau that drive it until the next observation.
+
+    The state is bounded by the contents. An observation reaches it as time passes; with `jump` also at once, by a gated
+    write, which depends on how often one observes and not on time alone.
+    """
+
+    def __init__(
+        self,
+        inputs: int,
+        *,
+        hidden: int = 128,
+        prior: bool = False,
+        jump: bool = False,
+        oscillating: bool = False,
+        time_scales: tuple[float, float] = TIME_SCALES,
+    ) -> None:
+        """Build `hidden` channels.
+
+        Args:
+            inputs: I.
+            hidden: Channels of m.
+            prior: Predict from the prior memory too; then ticks follow each other instead of being scanned at once.
+            jump: Write into m at every observation, by a gate.
+            oscillating: Channels are pairs that turn while they decay, and so can count and keep a phase.
+            time_scales: Bounds of tau in seconds.
+
+        Raises:
+            RobomemError: an odd number of channels cannot oscillate.
+        """
+        super().__init__()
+        if oscillating and hidden % 2:
+            raise RobomemError(f"oscillating channels are pairs, and hidden={hidden} is odd; use an even number")
+        self.features, self.prior, self.oscillating = hidden, prior, oscillating
+        self.log_bounds = math.log(time_scales[0]), math.log(time_scales[1])
+        self.rates = hidden // 2 if oscillating else hidden
+        sources = inputs + hidden if prior else inputs
+        self.content = nn.Linear(sources, hidden)
+        self.pace = nn.Linear(sources, self.rates)
+        self.write = nn.Linear(sources, hidden + self.rates) if jump else None
+        self.turns = nn.Parameter(spread_turns(self.rates)) if oscillating else None
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """Time scales log-uniform over the channels, at first nearly the same for all inputs; a gate nearly closed."""
+        self.pace.weight *= 0.1
+        self.pace.bias.copy_(torch.logit((torch.arange(self.rates) + 0.5) / self.rates))
+        if self.write is not None:
+            self.write.bias[self.features :] = -1
+
+    def init(self, batch: int) -> State:
+        """Zeros: no memory, and a rate at which nothing moves."""
+        sizes = {"memory": self.features, "content": self.features, "rate": self.rates}
+        return {name: self.pace.bias.new_zeros(batch, size) for name, size in sizes.items()}
+
+    def step(self, state: State, inputs: Tensor, dt: Tensor) -> tuple[Tensor, State]:
+        """Flow for `dt` seconds as the previous observation said, then hear what the new one says."""
+        memory = self.advance(state, dt)["memory"]
+        sources = torch.cat([inputs, memory], dim=-1) if self.prior else inputs
+        if self.write is not None:
+            keep, written = self._jump(self.write(sources))
+            memory = self._real(keep * self._channels(memory) + written)
+        return memory, {"memory": memory, "content": self.content(sources), "rate": self._rate(sources)}
+
+    def scan(self, state: State, inputs: Tensor, dt: Tensor, valid: Tensor, is_first: Tensor) -> tuple[Tensor, State]:
+        """All ticks at once, unless each needs the memory of the one before."""
+        if self.prior:
+            return super().scan(state, inputs, dt, valid, is_first)
+        content = hold(self.content(inputs), state["content"], valid, is_first)
+        rate = hold(self._rate(inputs), state["rate"], valid, is_first)
+        held = shift(content, state["content"], is_first), shift(rate, state["rate"], is_first)
+        decay, drive = settle(self._channels(held[0]), held[1], dt, self.turns)
+        if self.write is not None:
+            keep, written = self._jump(self.write(inputs))
+            decay, drive = keep * decay, keep * drive + written
+        memory = self._real(linear_scan(decay, drive, self._channels(state["memory"]), valid, is_first))
+        return memory, {"memory": memory[:, -1], "content": content[:, -1], "rate": rate[:, -1]}
+
+    def advance(self, state: State, dt: Tensor) -> State:
+        """Flow for `dt` seconds, such as to the moment at which an action will be executed."""
+        decay, drive = settle(self._channels(state["content"]), state["rate"], dt, self.turns)
+        return {**state, "memory": self._real(decay * self._channels(state["memory"]) + drive)}
+
+    def _rate(self, sources: Float[Tensor, "*B I"]) -> Float[Tensor, "*B K"]:
+        """1 / tau, from the shortest to the longest time scale by a sigmoid in log space."""
+        shortest, longest = self.log_bounds
+        return (-shortest - (longest - shortest) * self.pace(sources).sigmoid()).exp()
+
+    def _jump(self, raw: Tensor) -> tuple[Tensor, Tensor]:
+        """Share of the memory that is kept, and what is written in place of the rest."""
+        written, gate = raw[..., : self.features], raw[..., self.features :].sigmoid()
+        return 1 - gate, gate * self._channels(written)
+
+    def _channels(self, values: Tensor) -> Tensor:
+        return to_complex(values) if self.oscillating else values
+
+    def _real(self, channels: Tensor) -> Tensor:
+        return to_real(channels) if self.oscillating else channels
+
+
+def settle(
+    content: Tensor, rate: Float[Tensor, "*B K"], dt: Float[Tensor, "*B"], turns: Float[Tensor, " K"] | None = None
+) -> tuple[Tensor, Tensor]:
+    """Exact solution of dm/ds = rate * (u - m) over `dt`, as m(dt) = decay * m + drive.
+
+    With `turns`, m and u are complex: m also turns, that often while it decays by 1 / e, and u enters so that |m| stays
+    within the largest |u|: dm/ds = rate * (u - (1 - 2 pi i * turns) * m).
+
+    Args:
+        content: u, (*B, K).
+        rate: Of decay, 1/s.
+        dt: Seconds.
+        turns: Per time scale.
+    """
+    exponent = -rate * dt[..., None]
+    if turns is not None:
+        pole = torch.complex(torch.ones_like(turns), -2 * math.pi * turns)
+        exponent, content = exponent * pole, content / pole
+    return exponent.exp(), -torch.expm1(exponent) * content
+
+
+def spread_turns(channels: int) -> Float[Tensor, " channels"]:
+    """Turns per time scale between 0 and 2, evenly and in no order, so that each time scale gets slow and fast ones."""
+    return 2 * (torch.arange(channels) * (math.sqrt(5) - 1) / 2).frac()
+
+
+def to_complex(values: Float[Tensor, "*B F"]) -> Tensor:
+    """Neighbouring channels as complex ones, (*B, F / 2)."""
+    return torch.view_as_complex(values.unflatten(-1, (-1, 2)).contiguous())
+
+
+def to_real(channels: Tensor) -> Float[Tensor, "*B F"]:
+    """The inverse of `to_complex`."""
+    return torch.view_as_real(channels).flatten(-2)
