@@ -34,6 +34,8 @@ class Environment(Protocol):
     num_envs: int
     horizon: int
     """Most steps an episode can last."""
+    candidates: int
+    """Objects that the task asks to choose between, 0 if it offers no choice; privileged, for scoring only."""
 
     def reset(self, seeds: Sequence[int | None]) -> Observation:
         """Start an episode in each row that has a seed; rows with `None` keep their state and last observation."""

@@ -56,6 +56,8 @@ class Scripted:
                 first_choice=trace.first_choice,
                 total_reward=float(sum(float(outcome.reward[0]) for outcome in trace.outcomes)),
                 steps=len(trace.outcomes),
+                instruction=trace.instruction,
+                candidates=trace.candidates,
             )
 
 

@@ -39,6 +39,10 @@ class EpisodeResult:
     """Milliseconds of each `observe`."""
     plan_ms: tuple[float, ...] = ()
     """Milliseconds of each `plan`."""
+    instruction: str = ""
+    """What the robot was told."""
+    candidates: int = 0
+    """Objects that the task asks to choose between, 0 if it offers no choice."""
     intervention: str = "none"
     """What was done to the memory between ticks."""
 
@@ -46,6 +50,8 @@ class EpisodeResult:
         """Plain values for JSON: the outcome, mean latencies, and every latency to 0.01 ms."""
         return {
             **self.outcome(),
+            "instruction": self.instruction,
+            "candidates": self.candidates,
             "observe_ms": _mean(self.observe_ms),
             "plan_ms": _mean(self.plan_ms),
             "latencies_ms": {
@@ -144,6 +150,8 @@ class _Row:
 
     seed: int
     memory: Memory
+    candidates: int
+    instruction: str = ""
     elapsed: float = 0.0
     """Seconds between the last two observations."""
     tick: int = 0
@@ -175,6 +183,8 @@ class _Row:
             steps=self.tick,
             observe_ms=tuple(self.observe_ms),
             plan_ms=tuple(self.plan_ms),
+            instruction=self.instruction,
+            candidates=self.candidates,
         )
 
 
@@ -226,8 +236,10 @@ class _Loop:
         started = list(free)[: len(waiting)]
         for index in started:
             seeds[index] = seed = waiting.popleft()
-            self._rows[index] = _Row(seed, self._start())
+            self._rows[index] = _Row(seed, self._start(), self._environment.candidates)
         observation = self._environment.reset(seeds)
+        for index in started:
+            self._rows[index].instruction = observation.instruction[index]
         self._record(observation, started)
         return observation
 

@@ -34,8 +34,11 @@ def summarise(configuration: Mapping[str, Any], results: Sequence[EpisodeResult]
         configuration: The values that determine the results; they lead the summary.
         results: At least one.
     """
+    candidates = results[0].candidates
     return {
         **configuration,
+        "instruction": " / ".join(dict.fromkeys(result.instruction for result in results)),
+        "chance": 1 / candidates if candidates else None,
         "episodes": len(results),
         **{name: value and value.to_dict() for name, value in proportions(results).items()},
         "mean_return": float(np.mean([result.total_reward for result in results])),

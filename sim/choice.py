@@ -40,6 +40,12 @@ def candidates(env: Any) -> Candidates | None:
     return Candidates(positions, _array(target), _array(began), _array(shown), env.GOAL_THRESH)
 
 
+def count_candidates(env: Any) -> int:
+    """Between how many objects a task asks to choose; 0 for a task without a choice."""
+    options = candidates(env)
+    return 0 if options is None else options.positions.shape[1]
+
+
 def current_choice(env: Any, num_envs: int) -> np.ndarray:
     """(N,) int8: 1 where the nearest reached candidate is the right one, -1 where it is wrong, 0 where none is."""
     options = candidates(env)

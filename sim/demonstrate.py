@@ -27,11 +27,18 @@ class Trace:
     outcomes: tuple[Outcome, ...]
     options: tuple[Candidates | None, ...]
     """What there was to choose from before each action (privileged)."""
+    instruction: str
 
     @property
     def success(self) -> np.ndarray:
         """(T,) whether the task's condition held after each action."""
         return np.array([bool(outcome.success[0]) for outcome in self.outcomes])
+
+    @property
+    def candidates(self) -> int:
+        """Between how many objects there was to choose; 0 if there was no choice."""
+        first = self.options[0]
+        return 0 if first is None else first.positions.shape[1]
 
     @property
     def first_choice(self) -> int:
@@ -70,7 +77,7 @@ class Demonstrator:
 
     def trace(self, seed: int, controller: Oracle) -> Trace:
         """Run a controller without images until it has succeeded and held, or the horizon."""
-        self._fast.reset([seed])
+        _, instructions = self._fast.reset([seed])
         disturb = Disturbance(self.settings, seed)
         labels, executed, outcomes, options = [], [], [], []
         held = 0
@@ -82,7 +89,7 @@ class Demonstrator:
             labels.append(label)
             executed.append(action)
             held += bool(outcomes[-1].success[0])
-        return Trace(np.stack(labels), np.stack(executed), tuple(outcomes), tuple(options))
+        return Trace(np.stack(labels), np.stack(executed), tuple(outcomes), tuple(options), instructions[0])
 
     def demonstrate(self, seed: int, keep_failures: bool = False) -> Episode | None:
         """The oracle's episode of a seed with images, or None if it failed."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from robomem.errors import NonFiniteError
-from robomem.sim.choice import current_choice
+from robomem.sim.choice import count_candidates, current_choice
 from robomem.sim.config import SimConfig
 from robomem.sim.lite import use_lite_robots
 from robomem.sim.process import prepare
@@ -49,9 +49,9 @@ class Simulator:
         """The ManiSkill environment itself (privileged)."""
         return self.task.env.unwrapped
 
-    def describe(self) -> tuple[EmbodimentSpec, int]:
-        """The embodiment and the horizon in steps."""
-        return self.task.embodiment, self.task.horizon
+    def describe(self) -> tuple[EmbodimentSpec, int, int]:
+        """The embodiment, the horizon in steps, and the number of candidates (privileged; for scoring)."""
+        return self.task.embodiment, self.task.horizon, count_candidates(self.unwrapped)
 
     def reset(self, seeds: Sequence[int | None]) -> tuple[Arrays, tuple[str, ...]]:
         """Start the rows that have a seed; returns the arrays and the instructions of all rows."""

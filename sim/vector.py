@@ -44,7 +44,8 @@ class _Processes:
         self.rows = config.workers
         self._workers = WorkerProcesses(partial(Simulator, config), self.rows)
         every = range(self.rows)
-        self.embodiment, self.horizon = self._workers.call(every, "describe", [()] * self.rows)[0]
+        described = self._workers.call(every, "describe", [()] * self.rows)[0]
+        self.embodiment, self.horizon, self.candidates = described
 
     def reset(self, seeds: Sequence[int | None]) -> dict[int, tuple[Arrays, str]]:
         rows = [row for row, seed in enumerate(seeds) if seed is not None]
@@ -70,7 +71,7 @@ class _Batch:
     def __init__(self, config: SimConfig) -> None:
         self.rows = config.workers
         self._simulator = Simulator(config, self.rows)
-        self.embodiment, self.horizon = self._simulator.describe()
+        self.embodiment, self.horizon, self.candidates = self._simulator.describe()
         self.step = self._simulator.step
         self.close = self._simulator.close
 
@@ -86,10 +87,12 @@ class ManiSkillEnvironment:
     embodiment: EmbodimentSpec
     num_envs: int
     horizon: int
+    candidates: int
 
     def __init__(self, backend: Any, autoreset: bool) -> None:
         """Wrap a backend; see `make_environment`."""
         self.embodiment, self.num_envs, self.horizon = backend.embodiment, backend.rows, backend.horizon
+        self.candidates = backend.candidates
         self._backend = backend
         self._autoreset = autoreset
         self._seeds: list[int | None] = [None] * self.num_envs

@@ -35,7 +35,7 @@ def saved(policy: TinyPolicy, tmp_path: Path) -> Path:
 
 @contextmanager
 def small_files(size: int) -> Iterator[None]:
-    """Limits the size of files, as a disk that is nearly full does; no longer than needed, for pytest writes files too."""
+    """Limits the size of files, as a disk that is nearly full does; as short as possible: pytest writes files too."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:

@@ -8,12 +8,13 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 import toy_env
 from hydra import compose, initialize_config_module
-from toy_env import CueEnvironment, ToyPolicy, evaluate_slowly, policy_spec
+from toy_env import INSTRUCTION, CueEnvironment, ToyPolicy, evaluate_slowly, policy_spec
 
 from robomem import checkpoint
 from robomem.cli import run
@@ -32,13 +33,15 @@ EPISODES = 12
 
 
 def result(seed: int, **changes) -> EpisodeResult:
-    values = {"success_once": True, "success_at_end": False, "first_choice": 1, "total_reward": -0.1, "steps": 7}
+    values: dict[str, Any] = {"candidates": 3, "instruction": "touch it"}
+    values |= {"success_once": True, "success_at_end": False, "first_choice": 1, "total_reward": -0.1, "steps": 7}
     return EpisodeResult(**{"seed": seed, "observe_ms": (1.0, 3.0), "plan_ms": (4.0,), **values, **changes})
 
 
 def test_same_seeds_give_the_same_digest_and_a_resumed_run_too(tmp_path: Path) -> None:
     first, second = (evaluate_slowly(tmp_path / name, EPISODES, 0).results for name in ("a", "b"))
     assert digest(first) == digest(second)
+    assert {(r.instruction, r.candidates) for r in load_results(tmp_path / "a")} == {(INSTRUCTION, 2)}
     evaluate_slowly(tmp_path / "c", EPISODES // 2, 0)
     assert digest(evaluate_slowly(tmp_path / "c", EPISODES, 0).results) == digest(first)
     assert digest(first[1:]) != digest(first)
@@ -138,10 +141,12 @@ def test_summary_counts_what_it_says() -> None:
     assert (summary["success_at_end"]["count"], summary["first_choice"]["episodes"]) == (1, 3)
     assert summary["first_choice"]["rate"] == pytest.approx(2 / 3)
     assert summary["mean_steps"] == 7.75
+    assert (summary["instruction"], summary["chance"]) == ("touch it", pytest.approx(1 / 3))
     assert summary["latency_ms"]["observe_p50"] == 3.0
     assert summary["versions"]["torch"]
     assert table(json.loads(json.dumps(summary))).row_count == 9
-    assert summarise({"env_id": "Cue"}, [result(1, first_choice=0)])["first_choice"] is None
+    without_choice = summarise({"env_id": "Cue"}, [result(1, first_choice=0, candidates=0)])
+    assert without_choice["first_choice"] is without_choice["chance"] is None
 
 
 def test_wilson_interval() -> None:
@@ -173,6 +178,8 @@ def test_baselines_on_the_real_task(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert summary["success_once"]["count"] == summary["success_at_end"]["count"] == 6
     assert summary["first_choice"]["count"] == 6
     assert summary["mean_steps"] == 25
+    assert summary["instruction"].startswith("Observe the cube's color")
+    assert summary["chance"] == pytest.approx(1 / 3)
     assert summary["latency_ms"]["plan_p50"] is None
     command = ["eval", "baseline=sweep", "episodes=6", f"output_dir={tmp_path / 'sweep'}"]
     assert run(command) == 0
@@ -213,6 +220,8 @@ def test_a_checkpoint_on_the_real_task(tmp_path: Path, capsys: pytest.CaptureFix
     summary = json.loads((folder / "summary.json").read_text())
     assert summary["policy"] == "memoryless"
     assert summary["render"] == "lite"
+    assert summary["instruction"].startswith("Observe the cube's color")
+    assert summary["chance"] == pytest.approx(1 / 3)
     assert summary["deterministic_digest"] == digest(results)
     assert run([*command, "start_seed=5"]) == 1
     assert "start_seed: there 4242424242, now 5" in capsys.readouterr().err

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from robomem.contract import ActionChunk, Memory, Observation, Window, reset
+from robomem.contract import ActionChunk, Memory, Observation, Prefix, Window, reset
 from robomem.datasets.lerobot_writer import EpisodeWriter
 from robomem.environment import Step
 from robomem.episode import Episode
@@ -26,6 +26,7 @@ from robomem.spec import CameraSpec, EmbodimentSpec, PolicySpec, VectorSpec
 PIXELS = 8
 HORIZON = 18
 CHOICE_FROM = 3
+INSTRUCTION = "go to the end that the colour stands for"
 """First tick at which a choice counts."""
 EMBODIMENT = EmbodimentSpec(
     cameras=tuple(CameraSpec(name=name, height=PIXELS, width=PIXELS) for name in ("top", "wrist")),
@@ -50,6 +51,7 @@ class CueEnvironment:
 
     def __init__(self, num_envs: int, pause: float = 0.0) -> None:
         self.embodiment, self.num_envs, self.horizon = EMBODIMENT, num_envs, HORIZON
+        self.candidates = 2
         self.pause = pause
         self.seeds = [0] * num_envs
         self.tick = np.zeros(num_envs, int)
@@ -89,7 +91,7 @@ class CueEnvironment:
                 image[row] = (0, 255, 0) if cue_of(seed) else (255, 0, 0)
         images = {name: torch.from_numpy(image.copy()) for name in ("top", "wrist")}
         proprio = torch.from_numpy(self.x[:, None].astype(np.float32))
-        return Observation(images, proprio, ("go to the end that the colour stands for",) * self.num_envs)
+        return Observation(images, proprio, (INSTRUCTION,) * self.num_envs)
 
     def close(self) -> None:
         pass
@@ -140,9 +142,10 @@ class ToyPolicy(nn.Module):
         }
         return Memory(working, state)
 
-    def plan(self, memory: Memory, noise: Tensor) -> ActionChunk:
+    def plan(self, memory: Memory, noise: Tensor, prefix: Prefix | None = None) -> ActionChunk:
         direction = memory.state["belief"] if self.remembers else torch.ones(len(noise), 1)
-        return ActionChunk(direction[:, None].expand(-1, self.spec.horizon, -1) + 0.01 * noise)
+        actions = direction[:, None].expand(-1, self.spec.horizon, -1) + 0.01 * noise
+        return ActionChunk(prefix.pull(actions) if prefix else actions)
 
     def loss(self, window: Window, memory: Memory) -> tuple[dict[str, Tensor], Memory]:
         total = torch.zeros(())
@@ -171,9 +174,10 @@ class ToyPolicy(nn.Module):
 class SweepPolicy(ToyPolicy):
     """Goes to the right end first and then to the left one."""
 
-    def plan(self, memory: Memory, noise: Tensor) -> ActionChunk:
+    def plan(self, memory: Memory, noise: Tensor, prefix: Prefix | None = None) -> ActionChunk:
         direction = torch.where(memory.state["ticks"] <= 6, 1.0, -1.0)
-        return ActionChunk(5 * direction[:, None].expand(-1, self.spec.horizon, -1))
+        actions = 5 * direction[:, None].expand(-1, self.spec.horizon, -1)
+        return ActionChunk(prefix.pull(actions) if prefix else actions)
 
 
 class RandomPolicy(nn.Module):
@@ -195,9 +199,10 @@ class RandomPolicy(nn.Module):
         tokens = self.encoder(torch.cat([*pooled, observation.proprio], 1)).tanh() * (1 + dt[:, None])
         return Memory({"tokens": tokens}, {"hidden": self.memory(tokens, memory.state["hidden"])})
 
-    def plan(self, memory: Memory, noise: Tensor) -> ActionChunk:
+    def plan(self, memory: Memory, noise: Tensor, prefix: Prefix | None = None) -> ActionChunk:
         flat = self.head(torch.cat([memory.working["tokens"], memory.state["hidden"]], 1))
-        return ActionChunk(flat.view_as(noise) + 0.3 * noise)
+        actions = flat.view_as(noise) + 0.3 * noise
+        return ActionChunk(prefix.pull(actions) if prefix else actions)
 
     def loss(self, window: Window, memory: Memory) -> tuple[dict[str, Tensor], Memory]:
         raise NotImplementedError
