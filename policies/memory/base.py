@@ -97,10 +97,11 @@ def repeat(
 ) -> tuple[Tensor, State]:
     """Repeat `step` over T ticks; see `MemoryModule.scan`. Outputs of ticks that are not valid mean nothing."""
     outputs, blank = [], recurrence.init(len(inputs))
-    for t in range(inputs.shape[1]):
-        state = select(is_first[:, t], blank, state)
-        output, after = recurrence.step(state, inputs[:, t], dt[:, t])
-        state = select(valid[:, t], after, state)
+    # `unbind`, as the gradient of a slice is as large as the whole.
+    for tick, elapsed, live, first in zip(*(x.unbind(1) for x in (inputs, dt, valid, is_first)), strict=True):
+        state = select(first, blank, state)
+        output, after = recurrence.step(state, tick, elapsed)
+        state = select(live, after, state)
         outputs.append(output)
     return torch.stack(outputs, dim=1), state
 

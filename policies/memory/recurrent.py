@@ -10,6 +10,7 @@ from collections.abc import Callable
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
+from torch.nn import functional
 
 from robomem.policies.memory.base import MemoryModule, State, repeat
 from robomem.policies.memory.integrators import ContextTokens, MakeIntegrator
@@ -61,7 +62,8 @@ class RecurrentMemory(MemoryModule):
     Pooling and cell are float32 whatever the autocast: bfloat16 rounds a decay of 0.999 to 1.
     """
 
-    grid: Tensor
+    places: Tensor
+    """Of all tokens in the image; zeros for the cognition token."""
 
     def __init__(
         self,
@@ -79,7 +81,7 @@ class RecurrentMemory(MemoryModule):
             layout: Of the working tokens.
             cell: Makes the cell for a number of inputs.
             integrator: How what is read enters the tokens.
-            queries: Learned queries that pool the patches.
+            queries: Learned queries that pool the tokens.
             reads: R, read tokens made of the cell's features.
             time: Use the measured time; otherwise every observation counts for `TICK` seconds, the control of whether
                 time matters.
@@ -87,7 +89,7 @@ class RecurrentMemory(MemoryModule):
         super().__init__(layout)
         size = queries * (self.channels + 2) + self.channels
         self.queries = nn.Parameter(torch.randn(queries, self.channels) / self.channels**0.5)
-        self.register_buffer("grid", layout.grid(), persistent=False)
+        self.register_buffer("places", functional.pad(layout.grid(), (0, 0, 0, 1)), persistent=False)
         self.norm = nn.LayerNorm(size)
         self.cell = cell(size)
         width = reads * self.channels
@@ -103,14 +105,15 @@ class RecurrentMemory(MemoryModule):
         """One update of the cell, then a read."""
         with torch.autocast(tokens.device.type, enabled=False):
             features, state = self.cell.step(state, self._pool(tokens.float()), self._elapsed(dt))
-        return self._integrate(tokens, features), state
+        return self.integrator(tokens, self._read(features)), state
 
     def scan(self, state: State, tokens: Tensor, dt: Tensor, valid: Tensor, is_first: Tensor) -> tuple[Tensor, State]:
         """The same as repeated `step`, as far as the cell can at once."""
         with torch.autocast(tokens.device.type, enabled=False):
             inputs = self._pool(tokens.float())
             features, state = self.cell.scan(state, inputs, self._elapsed(dt), valid, is_first)
-        return torch.where(valid[..., None, None], self._integrate(tokens, features), tokens), state
+        # Read tokens of zeros say nothing: cheaper than to choose between all of the tokens.
+        return self.integrator(tokens, torch.where(valid[..., None, None], self._read(features), 0)), state
 
     def advance(self, state: State, dt: Tensor) -> State:
         """Time passes for the cell."""
@@ -121,14 +124,12 @@ class RecurrentMemory(MemoryModule):
 
     def _pool(self, tokens: Float[Tensor, "*B N D"]) -> Float[Tensor, "*B I"]:
         """What each query looks at and where in the image that is, and the cognition token."""
-        patches = self.layout.perceptual(tokens)
-        shares = (patches @ self.queries.T).softmax(-2).transpose(-1, -2)
-        seen = torch.cat([shares @ patches, shares @ self.grid], dim=-1)
+        shares = (tokens @ self.queries.T).softmax(-2).transpose(-1, -2)
+        seen = torch.cat([shares @ tokens, shares @ self.places], dim=-1)
         return self.norm(torch.cat([seen.flatten(-2), self.layout.cognitive(tokens)], dim=-1))
 
-    def _integrate(self, tokens: Float[Tensor, "*B N D"], features: Float[Tensor, "*B F"]) -> Float[Tensor, "*B N D"]:
-        read = self.read(features).unflatten(-1, (-1, self.channels))
-        return self.integrator(tokens, read)
+    def _read(self, features: Float[Tensor, "*B F"]) -> Float[Tensor, "*B R D"]:
+        return self.read(features).unflatten(-1, (-1, self.channels))
 
 
 def spread(channels: int) -> Float[Tensor, " channels"]:

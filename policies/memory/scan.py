@@ -32,8 +32,12 @@ def linear_scan(
 
 
 def hold(values: Tensor, initial: Tensor, valid: Bool[Tensor, "B T"], is_first: Bool[Tensor, "B T"]) -> Tensor:
-    """Values of each tick or, where it is not valid, of the newest that was: (B, T, ...)."""
-    return linear_scan(torch.zeros_like(values), values, initial, valid, is_first)
+    """Values of each tick or, where it is not valid, of the newest that was (of its episode, else 0): (B, T, ...)."""
+    mask = (*valid.shape, *[1] * (values.ndim - 2))
+    values = torch.where(valid.view(mask), values, 0)
+    ticks = torch.arange(1, valid.shape[1] + 1, device=valid.device)
+    newest = torch.where(valid | is_first, ticks, 0).cummax(1).values
+    return torch.cat([initial[:, None], values], dim=1).gather(1, newest.view(mask).expand_as(values))
 
 
 def shift(held: Tensor, initial: Tensor, is_first: Bool[Tensor, "B T"]) -> Tensor:
@@ -55,7 +59,9 @@ class _Scan(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def backward(  # pyright: ignore[reportIncompatibleMethodOverride] - the decorator has another name for it
+        ctx: Any, gradient: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
         decay, states, initial = ctx.saved_tensors
         decay = decay.conj()
         later = torch.cat([torch.zeros_like(decay[:, :1]), decay[:, 1:].flip(1)], dim=1)
