@@ -11,7 +11,7 @@ from robomem.policies.tokens import Layout, Percept
 LOG_STD = (-2.0, -0.7)
 """Bounds of a vote's spread. Wide votes would all settle on the mean of the candidates, where symmetric ones cancel."""
 
-GAIN = 10.0
+GAIN = 30.0
 """An optimizer such as Adam moves a weight by the learning rate at each step; this lets geometry be learned sooner."""
 
 
@@ -35,6 +35,9 @@ class Pointer(nn.Module):
     weighted by how much the pointer looks at it. The pointer starts from what stands out, so that a vote is learned
     from the patch that memory singles out instead of from the mean over symmetric candidates. Like the heatmaps of
     SAM2Act (arXiv 2501.18564), with camera geometry learned.
+
+    It points at patches of the first camera alone, which should stand still: what a camera on the wrist sees always,
+    the gripper, tells where the arm is and would be pointed at instead of a goal.
     """
 
     def __init__(self, layout: Layout, features: int, proprio: int, queries: int = 8, hidden: int = 64) -> None:
@@ -59,14 +62,12 @@ class Pointer(nn.Module):
         self.value = nn.Linear(channels, 32)
         self.content = nn.Linear(channels, hidden)
         self.position = nn.Linear(2, hidden)
-        self.camera = nn.Parameter(torch.zeros(layout.cameras, hidden))
-        self.geometry = nn.Parameter(torch.zeros(layout.cameras, 3, features))
+        self.geometry = nn.Linear(3, features, bias=False)
         self.vote = nn.Linear(hidden, 2 * features)
         self.state = nn.Linear(channels, hidden)
         self.choose = nn.Linear(hidden, 1, bias=False)
-        self.trust = nn.Parameter(torch.zeros(layout.cameras))
         self.salience = nn.Parameter(torch.tensor(4.0))
-        for linear in (self.vote, self.choose):
+        for linear in (self.vote, self.choose, self.geometry):
             nn.init.zeros_(linear.weight)
         self.context_size = queries * (32 + 2) + hidden + 2 * features + channels + proprio
 
@@ -75,10 +76,11 @@ class Pointer(nn.Module):
         tokens, places, proprio = percept
         patches, cognition = self.layout.perceptual(tokens), self.layout.cognitive(tokens)
         mixed = self.norm(patches + self.mix(patches))
-        content = self.content(mixed) + self.position(places) + self._per_patch(self.camera)
-        outcome, log_std = self._votes(content, places)
+        still = slice(self.layout.patches // self.layout.cameras)
+        content = self.content(mixed[:, still]) + self.position(places[:, still])
+        outcome, log_std = self._votes(content, places[:, still])
         chosen = nn.functional.gelu(content + self.state(cognition)[:, None])
-        log_share = self._log_share(chosen, patches)
+        log_share = self._log_share(chosen, patches[:, still])
         pointed = torch.einsum("bp,bpf->bf", log_share.exp(), torch.cat([chosen.float(), outcome], dim=-1))
         gap = pointed[:, -outcome.shape[-1] :] - proprio[:, : outcome.shape[-1]]
         context = torch.cat([self._pool(mixed, places), pointed, gap, cognition, proprio], dim=-1)
@@ -95,19 +97,16 @@ class Pointer(nn.Module):
         For a camera that stands still, image and arm coordinates are nearly an affine map apart. A vote must not know
         where the arm is: all patches would agree on where it is heading, and point at nothing.
         """
-        image = GAIN * nn.functional.pad(places, (0, 1), value=1.0).unflatten(1, (self.layout.cameras, -1)).float()
-        located = torch.einsum("bcpx,cxf->bcpf", image, self.geometry).flatten(1, 2)
         rest, log_std = self.vote(nn.functional.gelu(content)).float().chunk(2, dim=-1)
-        return located + rest, log_std.clamp(*LOG_STD)
+        return self.geometry(GAIN * nn.functional.pad(places, (0, 1), value=1.0)).float() + rest, log_std.clamp(
+            *LOG_STD
+        )
 
     def _log_share(self, chosen: Float[Tensor, "B P hidden"], patches: Float[Tensor, "B P D"]) -> Float[Tensor, "B P"]:
         """How much each patch is looked at. Tokens have unit mean energy, so what stands out is from the start."""
         salience = self.salience * patches.float().square().mean(-1).clamp(1e-3, 2).log()
         choice = 3 * self.choose(chosen).squeeze(-1).float().tanh()
-        return (choice + salience + GAIN * self._per_patch(self.trust)).log_softmax(-1)
-
-    def _per_patch(self, per_camera: Float[Tensor, "cameras *C"]) -> Float[Tensor, "P *C"]:
-        return per_camera.repeat_interleave(self.layout.patches // self.layout.cameras, dim=0)
+        return (choice + salience).log_softmax(-1)
 
     def surprise(self, pointing: Pointing, outcome: Float[Tensor, "B F"]) -> Float[Tensor, " B"]:
         """Of where the episode ended under each vote, averaged with the weights of the pointer, in nats.
