@@ -154,6 +154,8 @@ class _Assembly:
             "valid": np.zeros(rows, np.bool_),
             "actions": np.zeros((*rows, horizon, embodiment.action.size), np.float32),
             "previous_action": np.zeros((*rows, embodiment.action.size), np.float32),
+            "past_actions": np.zeros((*rows, horizon, embodiment.action.size), np.float32),
+            "past_valid": np.zeros((*rows, horizon), np.bool_),
             "action_valid": np.zeros((*rows, horizon), np.bool_),
             "outcome": np.zeros((*rows, embodiment.proprio.size), np.float32),
         }
@@ -175,7 +177,8 @@ def _fill(row: dict[str, ndarray], piece: Piece, episode: Episode, kept: ndarray
     before = np.concatenate([kept[:1], kept])[piece.first : piece.first + piece.ticks]
     for name, frames in episode.images.items():
         row[_image(name)][target] = change.apply(name, frames[ticks])
-    steps = ticks[:, None] + np.arange(row["actions"].shape[1])
+    horizon = row["actions"].shape[1]
+    steps, past = ticks[:, None] + np.arange(horizon), ticks[:, None] + np.arange(-horizon, 0)
     row["proprio"][target] = episode.proprio[ticks]
     row["dt"][target] = episode.timestamps[ticks] - episode.timestamps[before]
     row["is_first"][piece.at] = piece.first == 0
@@ -183,6 +186,8 @@ def _fill(row: dict[str, ndarray], piece: Piece, episode: Episode, kept: ndarray
     row["actions"][target] = episode.actions[np.minimum(steps, len(episode) - 1)]
     row["action_valid"][target] = steps < len(episode)
     row["previous_action"][target] = np.where((ticks == 0)[:, None], 0, episode.actions[before])
+    row["past_actions"][target] = episode.actions[np.maximum(past, 0)]
+    row["past_valid"][target] = past >= 0
     row["outcome"][target] = episode.proprio[-1]
 
 

@@ -2,12 +2,13 @@
 
     memory = policy.init_memory(batch_size)
     memory = policy.observe(memory, observation, dt)
-    chunk = policy.plan(memory, noise)
+    chunk = policy.plan(memory, noise, prefix)
     losses, memory = policy.loss(window, memory)
 
 `observe` is the only writer and runs on every control tick, also while a chunk is being executed. `plan` is the only
-reader, sees nothing but the memory, and is deterministic given its noise. A policy module holds weights and nothing
-that changes between calls, so one policy serves any number of episodes at once.
+reader, sees nothing but the memory (and the actions already committed, if there are), and is deterministic given its
+noise. A policy module holds weights and nothing that changes between calls, so one policy serves any number of
+episodes at once.
 
 Shapes: B rows (independent episodes), T ticks of a window, H steps of an action chunk, A action and P proprioception
 dimensions, (Y, X, 3) pixels.
@@ -85,6 +86,23 @@ class ActionChunk:
 
 
 @dataclass(frozen=True)
+class Prefix:
+    """Actions already committed, which a new chunk goes on from (real-time chunking, arXiv 2506.07339).
+
+    The arm acts while a plan is being made; what it will have done by then, taken from the plan before, is given here.
+    """
+
+    actions: Float[Tensor, "B H A"]
+    """Actions in the spec's order and units, the first for the tick of the newest observation."""
+    weight: Float[Tensor, "B H"]
+    """1: the plan has exactly this action; 0: it is free; between: it is drawn towards this action."""
+
+    def pull(self, actions: Float[Tensor, "B H A"]) -> Float[Tensor, "B H A"]:
+        """Actions drawn towards the committed ones by their weights."""
+        return torch.lerp(actions, self.actions.to(actions.dtype), self.weight[..., None].to(actions.dtype))
+
+
+@dataclass(frozen=True)
 class Window:
     """T consecutive ticks of B episodes; row b continues where row b of the previous window ended."""
 
@@ -99,6 +117,10 @@ class Window:
     """The recorded actions from each tick on."""
     previous_action: Float[Tensor, "B T A"]
     """The recorded action of the tick before; zeros at the first."""
+    past_actions: Float[Tensor, "B T H A"]
+    """The recorded actions of the H control steps before each tick, the newest last."""
+    past_valid: Bool[Tensor, "B T H"]
+    """False before the episode's beginning and on padding."""
     action_valid: Bool[Tensor, "B T H"]
     """False beyond the episode's end and on padding."""
     outcome: Float[Tensor, "B T P"]
@@ -124,8 +146,11 @@ class Policy(Protocol):
         """Fold one observation into the memory; `dt` is the measured time in seconds since the previous one."""
         ...
 
-    def plan(self, memory: Memory, noise: Float[Tensor, "B H A"]) -> ActionChunk:
-        """The next actions, from the memory alone; `noise` is standard normal and the only randomness."""
+    def plan(self, memory: Memory, noise: Float[Tensor, "B H A"], prefix: Prefix | None = None) -> ActionChunk:
+        """The next actions, from the memory alone; `noise` is standard normal and the only randomness.
+
+        With a `prefix` the chunk begins with the actions that are already committed.
+        """
         ...
 
     def loss(self, window: Window, memory: Memory) -> tuple[dict[str, Tensor], Memory]:

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from robomem.contract import ActionChunk, Memory, Observation, Policy, Window
+from robomem.contract import ActionChunk, Memory, Observation, Policy, Prefix, Window
 from robomem.spec import PolicySpec
 
 
@@ -68,9 +68,13 @@ class PerRow(nn.Module):
             ]
         )
 
-    def plan(self, memory: Memory, noise: Float[Tensor, "B H A"]) -> ActionChunk:
+    def plan(self, memory: Memory, noise: Float[Tensor, "B H A"], prefix: Prefix | None = None) -> ActionChunk:
         """See `Policy.plan`."""
-        chunks = [self.policy.plan(one, noise[row : row + 1]) for row, one in enumerate(split(memory))]
+        rows = [slice(row, row + 1) for row in range(len(noise))]
+        given = [Prefix(prefix.actions[row], prefix.weight[row]) if prefix else None for row in rows]
+        chunks = [
+            self.policy.plan(one, noise[row], ahead) for one, row, ahead in zip(split(memory), rows, given, strict=True)
+        ]
         return ActionChunk(torch.cat([chunk.actions for chunk in chunks]))
 
     def loss(self, window: Window, memory: Memory) -> tuple[dict[str, Tensor], Memory]:

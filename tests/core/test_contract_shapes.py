@@ -6,7 +6,7 @@ import pytest
 import torch
 from jaxtyping import TypeCheckError
 
-from robomem.contract import ActionChunk, Memory, Observation, Window
+from robomem.contract import ActionChunk, Memory, Observation, Prefix, Window
 
 
 def observation(rows: int = 2, **changes: Any) -> Observation:
@@ -52,6 +52,8 @@ def test_window_fields_share_their_axes() -> None:
         "valid": flags,
         "actions": torch.zeros(rows, ticks, horizon, 7),
         "previous_action": torch.zeros(rows, ticks, 7),
+        "past_actions": torch.zeros(rows, ticks, horizon, 7),
+        "past_valid": torch.ones(rows, ticks, horizon, dtype=torch.bool),
         "action_valid": torch.ones(rows, ticks, horizon, dtype=torch.bool),
         "outcome": torch.zeros(rows, ticks, 7),
     }
@@ -65,3 +67,8 @@ def test_where_takes_only_the_rows_named() -> None:
     mixed = zeros.where(torch.tensor([False, True, False]), ones)
     assert mixed.working["tokens"].tolist() == [[0, 0], [1, 1], [0, 0]]
     assert mixed.state["clock"].tolist() == [0, 1, 0]
+
+
+def test_prefix_pulls_as_much_as_it_weighs() -> None:
+    prefix = Prefix(torch.full((1, 3, 2), 4.0), torch.tensor([[1.0, 0.25, 0.0]]))
+    assert prefix.pull(torch.zeros(1, 3, 2))[0, :, 0].tolist() == [4.0, 1.0, 0.0]

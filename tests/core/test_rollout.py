@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from toy_env import EMBODIMENT, CueEnvironment, RandomPolicy, SweepPolicy, ToyPolicy, cue_of, policy_spec
 
-from robomem.contract import ActionChunk, Memory, Policy
+from robomem.contract import ActionChunk, Memory, Policy, Prefix
 from robomem.errors import NonFiniteError, RobomemError, SpecMismatch
 from robomem.rollout import EpisodeResult, rollout
 from robomem.rows import PerRow, join, split
@@ -76,7 +76,7 @@ def test_noise_is_drawn_per_plan_and_seeded() -> None:
 
 def test_not_a_number_names_seed_and_tick() -> None:
     class Broken(ToyPolicy):
-        def plan(self, memory: Memory, noise: Tensor) -> ActionChunk:
+        def plan(self, memory: Memory, noise: Tensor, prefix: Prefix | None = None) -> ActionChunk:
             late = memory.state["ticks"][:, None] > 5
             return ActionChunk(noise.masked_fill(late, torch.nan))
 

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
 
@@ -45,7 +46,7 @@ def assert_equal_windows(found: Sequence[Window], expected: Sequence[Window]) ->
     assert len(found) == len(expected)
     for a, b in zip(found, expected, strict=True):
         assert a.observation.instruction == b.observation.instruction
-        for name in ("dt", "is_first", "valid", "actions", "previous_action", "action_valid", "outcome"):
+        for name in [field.name for field in fields(Window) if field.name != "observation"]:
             assert torch.equal(getattr(a, name), getattr(b, name))
         assert torch.equal(a.observation.proprio, b.observation.proprio)
         for name, image in a.observation.images.items():
@@ -63,6 +64,8 @@ def lane(windows: Sequence[Window], row: int) -> dict[str, np.ndarray]:
         "valid": lambda w: w.valid,
         "actions": lambda w: w.actions,
         "previous_action": lambda w: w.previous_action,
+        "past_actions": lambda w: w.past_actions,
+        "past_valid": lambda w: w.past_valid,
         "action_valid": lambda w: w.action_valid,
         "outcome": lambda w: w.outcome,
     }
@@ -92,6 +95,9 @@ def assert_is_episode(
         chunk = episode.actions[original : original + horizon]
         np.testing.assert_array_equal(ticks["actions"][tick][: len(chunk)], chunk, strict=True)
         assert ticks["action_valid"][tick].tolist() == [h < len(chunk) for h in range(horizon)]
+        past = episode.actions[max(original - horizon, 0) : original]
+        np.testing.assert_array_equal(ticks["past_actions"][tick][horizon - len(past) :], past, strict=True)
+        assert ticks["past_valid"][tick].tolist() == [horizon - h <= len(past) for h in range(horizon)]
 
 
 @settings(max_examples=40, deadline=None)
@@ -130,6 +136,7 @@ def test_windows_put_together_are_the_episodes(
         assert not ticks["valid"][used:].any()
         assert not ticks["is_first"][used:].any()
         assert not ticks["action_valid"][used:].any()
+        assert not ticks["past_valid"][used:].any()
         starts = [*np.flatnonzero(ticks["is_first"]), used]
         assert starts[0] == 0
         for start, stop in pairwise(starts):

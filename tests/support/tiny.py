@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from robomem.contract import ActionChunk, Memory, Observation, Window, reset
+from robomem.contract import ActionChunk, Memory, Observation, Prefix, Window, reset
 from robomem.datasets.lerobot_writer import EpisodeWriter
 from robomem.episode import Episode
 from robomem.spec import CameraSpec, EmbodimentSpec, PolicySpec, VectorSpec
@@ -42,9 +42,10 @@ class TinyPolicy(nn.Module):
         hidden = self.cell(torch.cat([*colours, proprio, dt[:, None]], -1), memory.working["hidden"])
         return Memory({"hidden": hidden}, {"age": memory.state["age"] + dt[:, None]})
 
-    def plan(self, memory: Memory, noise: Float[Tensor, "B H A"]) -> ActionChunk:
-        actions = self.head(memory.working["hidden"]).unflatten(-1, (self.spec.horizon, self.spec.action.size))
-        return ActionChunk(actions + self.noise * noise)
+    def plan(self, memory: Memory, noise: Float[Tensor, "B H A"], prefix: Prefix | None = None) -> ActionChunk:
+        mean = self.head(memory.working["hidden"]).unflatten(-1, (self.spec.horizon, self.spec.action.size))
+        actions = mean + self.noise * noise
+        return ActionChunk(prefix.pull(actions) if prefix else actions)
 
     def loss(self, window: Window, memory: Memory) -> tuple[dict[str, Tensor], Memory]:
         terms, ticks = [], window.valid.shape[1]
