@@ -11,6 +11,7 @@ from robomem.spec import PolicySpec
 from robomem.statistics import Statistics
 
 KEYS = ("name", "horizon", "encoder", "memory", "head", "outcome_weight", "keyframe_weight")
+OPTIONAL = ("past_horizon",)
 
 
 def build_policy(config: Mapping[str, Any], spec: PolicySpec, statistics: Statistics) -> MemoryPolicy:
@@ -18,22 +19,24 @@ def build_policy(config: Mapping[str, Any], spec: PolicySpec, statistics: Statis
 
     Args:
         config: `name`, `horizon`, `outcome_weight`, `keyframe_weight`, and `encoder`, `memory` and
-            `head` with a `_target_` each.
+            `head` with a `_target_` each. `past_horizon` is the number of past actions that the head learns beside the
+            future ones, 0 by default.
         spec: The contract it is for.
         statistics: Normalisation statistics of its training data.
 
     Raises:
-        RobomemError: a key or a part that does not exist; the nearest that does is named.
+        RobomemError: a key or a part that does not exist (the nearest that does is named), or more past than future.
     """
     for key in config:
-        if key not in KEYS:
-            raise RobomemError(f"policy has no setting {key!r}{nearest(key, KEYS)}")
+        if key not in KEYS + OPTIONAL:
+            raise RobomemError(f"policy has no setting {key!r}{nearest(key, KEYS + OPTIONAL)}")
     if missing := [key for key in KEYS if config.get(key) is None]:
         raise RobomemError(f"policy.{missing[0]} is missing; choose one, for example {missing[0]}=<option>")
     encoder = instantiate(config["encoder"], spec=spec, statistics=statistics)
     memory = instantiate(config["memory"], layout=encoder.layout)
     pointer = Pointer(encoder.layout, features=encoder.proprio.places, proprio=encoder.proprio.size)
-    head = instantiate(config["head"], context=pointer.context_size, horizon=spec.horizon, action=spec.action.size)
+    steps = spec.horizon + _past_horizon(config, spec.horizon)
+    head = instantiate(config["head"], context=pointer.context_size, horizon=steps, action=spec.action.size)
     return MemoryPolicy(
         spec=spec,
         statistics=statistics,
@@ -44,3 +47,10 @@ def build_policy(config: Mapping[str, Any], spec: PolicySpec, statistics: Statis
         outcome_weight=config["outcome_weight"],
         keyframe_weight=config["keyframe_weight"],
     )
+
+
+def _past_horizon(config: Mapping[str, Any], horizon: int) -> int:
+    past = config.get("past_horizon", 0)
+    if not 0 <= past <= horizon:
+        raise RobomemError(f"policy.past_horizon={past} is not from 0 to policy.horizon={horizon}, as many as are read")
+    return past

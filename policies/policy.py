@@ -3,10 +3,11 @@
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
+from torch.nn import functional
 
-from robomem.contract import ActionChunk, Memory, Observation, Window
+from robomem.contract import ActionChunk, Memory, Observation, Prefix, Window
 from robomem.policies.encoders.base import Encoder
-from robomem.policies.heads.base import Head
+from robomem.policies.heads.base import Head, Sample
 from robomem.policies.heads.pointer import Pointer
 from robomem.policies.memory.base import MemoryModule, State
 from robomem.policies.normalise import Affine
@@ -35,6 +36,7 @@ class MemoryPolicy(nn.Module):
         self.spec = spec
         self.encoder, self.memory, self.pointer, self.head = encoder, memory, pointer, head
         self.outcome_weight, self.keyframe_weight = outcome_weight, keyframe_weight
+        self.past = head.shape[0] - spec.horizon
         self.action = Affine.of_range(statistics.action)
 
     def init_memory(self, batch_size: int) -> Memory:
@@ -53,12 +55,23 @@ class MemoryPolicy(nn.Module):
         tokens, state = self.memory.step(memory.state, percept.tokens, dt.float())
         return Memory(percept._replace(tokens=tokens)._asdict(), state)
 
-    def plan(self, memory: Memory, noise: Float[Tensor, "B H A"]) -> ActionChunk:
+    def plan(self, memory: Memory, noise: Float[Tensor, "B H A"], prefix: Prefix | None = None) -> ActionChunk:
         """The next chunk in physical units, within the limits of the specification."""
-        context = self.pointer(Percept(**memory.working)).context
-        actions = self.action.inverse(self.head.sample(context, noise).float())
+        sample = self._sample(memory, noise, prefix)
+        actions = self.action.inverse(sample.actions[:, self.past :].float())
         low, high = (actions.new_tensor(limit) for limit in (self.spec.action.low, self.spec.action.high))
-        return ActionChunk(actions.clamp(low, high))
+        actions = actions.clamp(low, high)
+        if prefix:  # to the last bit, which normalisation may cost
+            actions = torch.where(prefix.weight[..., None] == 1, prefix.actions, actions)
+        return ActionChunk(actions)
+
+    def _sample(self, memory: Memory, noise: Float[Tensor, "B H A"], prefix: Prefix | None = None) -> Sample:
+        """Past and future actions, normalised; the past, which nobody acts on, is made from the same noise."""
+        context = self.pointer(Percept(**memory.working)).context
+        if prefix:
+            committed = functional.pad(self.action(prefix.actions), (0, 0, self.past, 0))
+            prefix = Prefix(committed, functional.pad(prefix.weight, (self.past, 0)))
+        return self.head.sample(context, torch.cat([noise[:, : self.past], noise], dim=1), prefix)
 
     def loss(self, window: Window, memory: Memory) -> tuple[dict[str, Tensor], Memory]:
         """Action loss, and the likelihood of the demonstrator's goal while it moves.
@@ -71,15 +84,24 @@ class MemoryPolicy(nn.Module):
         tokens, state = self.memory.scan(memory.state, tokens, window.dt, window.valid, window.is_first)
         percept = percept._replace(tokens=tokens.flatten(0, 1))
         pointing = self.pointer(percept)
-        actions = window.actions.flatten(0, 1)
         weight = self._importance(window).flatten()
-        weights = weight[:, None] * window.action_valid.flatten(0, 1)
-        losses = {"action": self.head.loss(pointing.context, self.action(actions), weights)}
+        actions, valid = self._targets(window)
+        losses = {"action": self.head.loss(pointing.context, self.action(actions), weight[:, None] * valid)}
         if self.outcome_weight:
             surprise = self.pointer.surprise(pointing, self.encoder.proprio.place(window.outcome.flatten(0, 1)))
-            losses["outcome"] = self.outcome_weight * _mean(surprise, weight * _moving(actions))
+            losses["outcome"] = self.outcome_weight * _mean(surprise, weight * _moving(window.actions.flatten(0, 1)))
         newest = {name: value.unflatten(0, (batch, ticks))[:, -1] for name, value in percept._asdict().items()}
         return losses, Memory(newest, state)
+
+    def _targets(self, window: Window) -> tuple[Float[Tensor, "N K A"], Bool[Tensor, "N K"]]:
+        """The actions of all ticks that the head learns, and which of them there are.
+
+        Past actions among them are learned only by what remembers them (Past-Token Prediction, arXiv 2505.09561).
+        """
+        first = self.spec.horizon - self.past
+        actions = torch.cat([window.past_actions[:, :, first:], window.actions], dim=2)
+        valid = torch.cat([window.past_valid[:, :, first:], window.action_valid], dim=2)
+        return actions.flatten(0, 1), valid.flatten(0, 1)
 
     def _importance(self, window: Window) -> Float[Tensor, "B T"]:
         """Weight of each tick: more where the demonstrator changes what it does, 0 on padding.
@@ -91,9 +113,14 @@ class MemoryPolicy(nn.Module):
         return window.valid * (1 + self.keyframe_weight * change.clamp(max=1))
 
     def diagnostics(self, memory: Memory) -> dict[str, Tensor]:
-        """What the memory module offers to look at, for the newest tick, (B, ...) each."""
+        """What the memory module offers to look at, for the newest tick, (B, ...) each.
+
+        And `iterations`: how often the core of the head's trunk runs in each evaluation, in the mean of a plan.
+        """
         state: State = memory.state
-        return self.memory.diagnostics(state, memory.working["tokens"])
+        noise = torch.zeros(len(memory.working["tokens"]), self.spec.horizon, self.spec.action.size)
+        iterations = self._sample(memory, noise.to(memory.working["tokens"])).iterations.mean(1)
+        return {**self.memory.diagnostics(state, memory.working["tokens"]), "iterations": iterations}
 
 
 def _flat(observation: Observation) -> Observation:

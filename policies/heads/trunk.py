@@ -1,35 +1,85 @@
-"""Networks between a context vector and an action chunk."""
+"""What every trunk offers: the network of a head, whatever its objective."""
+
+from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional
+
+Code = tuple[Float[Tensor, "R 1 W"], ...]
+"""What a trunk makes of a context, once for all that it maps under it."""
 
 
-class ConditionalMLP(nn.Module):
-    """Residual blocks on a vector, with the condition entering every block."""
+class Solution(NamedTuple):
+    """What a trunk arrives at."""
 
-    def __init__(self, inputs: int, condition: int, outputs: int, width: int, depth: int) -> None:
-        """Build `depth` blocks of `width` units; `inputs` may be 0."""
+    outputs: Float[Tensor, "B M O"]
+    iterations: Float[Tensor, "B M"]
+    """How often its core ran; 1 for a trunk of fixed depth."""
+
+
+class Trunk(nn.Module):
+    """Maps inputs to outputs under a context; the M inputs of a context know nothing of each other.
+
+    A context is encoded once, for all noise draws in training (the level-2 minibatch of Mini-Diffuser,
+    arXiv 2505.09430) and for all steps of a sampler.
+    """
+
+    def encode(self, context: Float[Tensor, "B C"]) -> Code:
+        """The part of the work that depends on the context alone."""
+        raise NotImplementedError
+
+    def forward(self, inputs: Float[Tensor, "B M I"], code: Code) -> Float[Tensor, "B M O"]:
+        """Outputs to be trained; may draw from PyTorch's global generator."""
+        raise NotImplementedError
+
+    def solve(self, inputs: Float[Tensor, "B M I"], code: Code) -> Solution:
+        """Outputs to act on; deterministic, and each of the B x M is the same whatever the others are."""
+        outputs = self(inputs, code)
+        return Solution(outputs, outputs.new_ones(outputs.shape[:2]))
+
+
+MakeTrunk = Callable[..., Trunk]
+"""A trunk's class or a partial of it: a function of the sizes `inputs`, `context` and `outputs`."""
+
+
+class SharedLinear(nn.Module):
+    """A linear layer of [inputs, context] that is given its share of the context, computed once for many inputs."""
+
+    def __init__(self, inputs: int, context: int, outputs: int) -> None:
+        """Build one layer; `inputs` may be 0."""
         super().__init__()
-        self.enter = nn.Linear(inputs + condition, width)
-        self.blocks = nn.ModuleList(_Block(width, condition) for _ in range(depth))
-        self.leave = nn.Linear(width, outputs)
+        self.inputs = inputs
+        self.linear = nn.Linear(inputs + context, outputs)
 
-    def forward(self, inputs: Float[Tensor, "B I"] | None, condition: Float[Tensor, "B C"]) -> Float[Tensor, "B O"]:
-        """Map inputs to outputs under a condition."""
-        hidden = self.enter(condition if inputs is None else torch.cat([inputs, condition], dim=-1))
-        for block in self.blocks:
-            hidden = block(hidden, condition)
-        return self.leave(hidden)
+    def encode(self, context: Float[Tensor, "B C"]) -> Float[Tensor, "B 1 O"]:
+        """The share of the context, with the bias."""
+        return functional.linear(context, self.linear.weight[:, self.inputs :], self.linear.bias)[:, None]
+
+    def forward(self, inputs: Float[Tensor, "B M I"], code: Float[Tensor, "B 1 O"]) -> Float[Tensor, "B M O"]:
+        """The layer's output for M inputs of each context."""
+        return functional.linear(inputs, self.linear.weight[:, : self.inputs]) + code
 
 
-class _Block(nn.Module):
-    def __init__(self, width: int, condition: int) -> None:
+class Block(nn.Module):
+    """A residual block that sees the inputs and the context again."""
+
+    def __init__(self, width: int, inputs: int, context: int) -> None:
+        """Build a block of `width` units."""
         super().__init__()
         self.norm = nn.LayerNorm(width)
-        self.mix = nn.Linear(width + condition, width)
+        self.mix = SharedLinear(width + inputs, context, width)
         self.out = nn.Linear(width, width)
 
-    def forward(self, hidden: Tensor, condition: Tensor) -> Tensor:
-        mixed = self.mix(torch.cat([self.norm(hidden), condition], dim=-1))
-        return hidden + self.out(nn.functional.gelu(mixed))
+    def encode(self, context: Float[Tensor, "B C"]) -> Float[Tensor, "B 1 W"]:
+        """The share of the context."""
+        return self.mix.encode(context)
+
+    def forward(
+        self, hidden: Float[Tensor, "B M W"], inputs: Float[Tensor, "B M I"], code: Float[Tensor, "B 1 W"]
+    ) -> Float[Tensor, "B M W"]:
+        """Refine hidden units."""
+        mixed = self.mix(torch.cat([self.norm(hidden), inputs], dim=-1), code)
+        return hidden + self.out(functional.gelu(mixed))

@@ -80,6 +80,17 @@ def test_one_word_swaps_the_memory(composed: Callable[..., Any]) -> None:
     assert composed("policy=pair", "policy.memory.size=5").policy.memory.size == 5
 
 
+def test_one_word_swaps_the_trunk_of_any_head(composed: Callable[..., Any]) -> None:
+    for head in options("head"):
+        usual, swapped = (
+            composed(*TINY, f"head={head}", *more).policy.head for more in ([], ["trunk=recurrent_depth"])
+        )
+        assert usual._target_ == swapped._target_
+        assert usual.trunk._target_.endswith(".ConditionalMLP")
+        assert swapped.trunk._target_.endswith(".RecurrentDepth")
+        assert "depth" not in swapped.trunk
+
+
 def test_experiment_overrides_and_the_command_line_comes_last(composed: Callable[..., Any]) -> None:
     config = composed("policy=tiny", "experiment=right")
     assert (config.policy.memory._target_, config.seed) == ("robomem.policies.memory.b.B", 7)
@@ -131,7 +142,7 @@ def test_value_that_must_be_given_is_named(composed: Callable[..., Any]) -> None
         to_dataclass(composed("policy=tiny", "max_steps=1"), TrainConfig)
 
 
-@pytest.mark.parametrize("group", ["data", "debug", "optim", "paths", "tracker", "encoder", "memory", "head"])
+@pytest.mark.parametrize("group", ["data", "debug", "optim", "paths", "tracker", "encoder", "memory", "head", "trunk"])
 def test_every_option_composes(group: str, composed: Callable[..., Any]) -> None:
     for option in options(group):
         config = composed(*TINY, f"{group}={option}")

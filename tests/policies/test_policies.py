@@ -12,7 +12,7 @@ import yaml
 from torch import Tensor
 
 from robomem import checkpoint
-from robomem.contract import Memory, Observation, Policy, Window, reset
+from robomem.contract import Memory, Observation, Policy, Prefix, Window, reset
 from robomem.errors import RobomemError
 from robomem.policies.build import build_policy
 from robomem.policies.encoders.small import SmallEncoder
@@ -50,36 +50,45 @@ def part(group: str, option: str) -> Any:
     return yaml.safe_load((CONFIGS / group / f"{option}.yaml").read_text())
 
 
-def policy_config(memory: str, head: str) -> dict[str, Any]:
+def head_with(objective: str, **settings: Any) -> dict[str, Any]:
+    return {key: value for key, value in part("head", objective).items() if key != "defaults"} | settings
+
+
+def policy_config(memory: str, head: str, trunk: str = "mlp", past: int = 0) -> dict[str, Any]:
     return {
         "name": f"{memory} {head}",
         "horizon": H,
+        "past_horizon": past,
         "outcome_weight": 0.2,
         "keyframe_weight": 10.0,
         "encoder": part("encoder", "small"),
         "memory": part("memory", memory),
-        "head": part("head", head),
+        "head": head_with(head, trunk=part("trunk", trunk)),
     }
 
 
-def make_policy(memory: str, head: str) -> MemoryPolicy:
+def make_policy(memory: str, head: str, trunk: str = "mlp", past: int = 0) -> MemoryPolicy:
     """A policy whose zero-initialised projections have been moved, so that everything matters."""
     torch.manual_seed(0)
-    policy = build_policy(policy_config(memory, head), SPEC, STATISTICS)
+    policy = build_policy(policy_config(memory, head, trunk, past), SPEC, STATISTICS)
     for parameter in policy.parameters():
         if not parameter.any():
             torch.nn.init.normal_(parameter, std=0.1)
     return policy
 
 
-@pytest.fixture(params=list(product(options("memory"), options("head"))), ids="-".join)
-def parts(request: pytest.FixtureRequest) -> tuple[str, str]:
-    """A memory and a head."""
+MEMORIES = [(memory, "regression", "mlp") for memory in options("memory")]
+HEADS = list(product(["none"], options("head"), options("trunk")))
+
+
+@pytest.fixture(params=list(dict.fromkeys(MEMORIES + HEADS)), ids="-".join)
+def parts(request: pytest.FixtureRequest) -> tuple[str, str, str]:
+    """A memory, a head and its trunk: every memory with one head, every head with every trunk."""
     return request.param
 
 
 @pytest.fixture
-def policy(parts: tuple[str, str]) -> MemoryPolicy:
+def policy(parts: tuple[str, str, str]) -> MemoryPolicy:
     return make_policy(*parts)
 
 
@@ -99,6 +108,8 @@ def make_window(seed: int, *, first: bool) -> Window:
         valid=valid,
         actions=torch.randn(B, T, H, A, generator=draw).clamp(-1, 1),
         previous_action=torch.randn(B, T, A, generator=draw).clamp(-1, 1),
+        past_actions=torch.randn(B, T, H, A, generator=draw).clamp(-1, 1),
+        past_valid=valid[..., None] & (torch.rand(B, T, H, generator=draw) > 0.2),
         action_valid=valid[..., None].expand(B, T, H).clone(),
         outcome=torch.randn(B, T, P, generator=draw),
     )
@@ -168,17 +179,18 @@ def test_every_parameter_learns(policy: MemoryPolicy) -> None:
 
 
 def test_padding_and_invalid_actions_teach_nothing() -> None:
-    policy = make_policy("none", "regression")
+    policy = make_policy("none", "regression", past=2)
     window = make_window(1, first=True)
     losses, _ = policy.loss(window, policy.init_memory(B))
     window.actions[~window.action_valid] = 0.9
+    window.past_actions[~window.past_valid] = 0.9
     window.outcome[~window.valid] = 7
     changed, _ = policy.loss(window, policy.init_memory(B))
     for name, value in losses.items():
         torch.testing.assert_close(changed[name], value)
 
 
-def test_plan_is_a_function_of_memory_and_noise(policy: MemoryPolicy, parts: tuple[str, str]) -> None:
+def test_plan_is_a_function_of_memory_and_noise(policy: MemoryPolicy, parts: tuple[str, str, str]) -> None:
     with torch.no_grad():
         memory = observed(policy, policy.init_memory(B), make_window(1, first=True))
         noise, other = (torch.randn(B, H, A, generator=torch.Generator().manual_seed(seed)) for seed in (0, 1))
@@ -190,14 +202,52 @@ def test_plan_is_a_function_of_memory_and_noise(policy: MemoryPolicy, parts: tup
         different = not torch.equal(policy.plan(memory, other).actions, actions)
         assert torch.equal(torch.get_rng_state(), state)
         alone = policy.plan(memory.map(lambda value: value[1:2]), noise[1:2]).actions
-    assert different == (parts[1] == "diffusion")
+    assert different == (parts[1] != "regression")
     assert actions.shape == (B, H, A)
     low, high = torch.tensor(SPEC.action.low), torch.tensor(SPEC.action.high)
     assert ((actions >= low) & (actions <= high)).all()
     torch.testing.assert_close(alone[0], actions[1], rtol=1e-3, atol=1e-4)
 
 
-def test_checkpoint_acts_as_what_was_saved(policy: MemoryPolicy, parts: tuple[str, str], tmp_path: Path) -> None:
+def test_plan_goes_on_from_committed_actions(policy: MemoryPolicy, parts: tuple[str, str, str]) -> None:
+    with torch.no_grad():
+        memory, noise = observed(policy, policy.init_memory(B), make_window(1, first=True)), torch.randn(B, H, A)
+        free = policy.plan(memory, noise).actions
+        committed = Prefix(torch.rand(B, H, A) - 0.5, (torch.arange(H) < 2).float().expand(B, H))
+        chunk = policy.plan(memory, noise, committed).actions
+    assert torch.equal(chunk[:, :2], committed.actions[:, :2])
+    assert torch.equal(chunk[:, 2:], free[:, 2:]) == (parts[1] == "regression")
+
+
+@pytest.mark.parametrize("head", options("head"))
+def test_past_actions_are_learned_beside_the_future(head: str) -> None:
+    policy = make_policy("gru", head, past=2)
+    window, memory, losses = make_window(1, first=True), policy.init_memory(B), []
+    for fill in (None, 0.0, 0.0):
+        if fill is not None:
+            window.past_actions[..., H - 4 + len(losses), :] = fill
+        torch.manual_seed(0)
+        losses.append(policy.loss(window, memory)[0]["action"])
+    assert losses[0] == losses[1]  # the third last is not among the two that are learned
+    assert losses[1] != losses[2]
+    with torch.no_grad():
+        noise, weight = torch.randn(B, H, A), (torch.arange(H) < 1).float().expand(B, H)
+        committed = torch.rand(B, H, A) - 0.5
+        chunk = policy.plan(memory, noise, Prefix(committed, weight)).actions
+    assert chunk.shape == (B, H, A)
+    assert torch.equal(chunk[:, 0], committed[:, 0])
+
+
+def test_head_tells_how_long_it_thought() -> None:
+    with torch.no_grad():
+        for trunk, most in (("mlp", 1), ("recurrent_depth", 24)):
+            policy = make_policy("none", "flow_matching", trunk)
+            iterations = policy.diagnostics(policy.init_memory(B))["iterations"]
+            assert iterations.shape == (B,)
+            assert ((iterations >= 1) & (iterations <= most)).all()
+
+
+def test_checkpoint_acts_as_what_was_saved(policy: MemoryPolicy, parts: tuple[str, str, str], tmp_path: Path) -> None:
     checkpoint.save(tmp_path / "saved", policy, policy_config(*parts), SPEC, STATISTICS)
     loaded = checkpoint.load(tmp_path / "saved")
     assert loaded.spec == SPEC
@@ -212,8 +262,10 @@ def test_checkpoint_acts_as_what_was_saved(policy: MemoryPolicy, parts: tuple[st
     ("change", "message"),
     [
         ({"memry": {}}, "policy has no setting 'memry'; did you mean 'memory'?"),
+        ({"past_horizon": 5}, "policy.past_horizon=5 is not from 0 to policy.horizon=4"),
         ({"memory": None}, "policy.memory is missing; choose one, for example memory=<option>"),
-        ({"head": {**part("head", "regression"), "widht": 3}}, "has no argument 'widht'; did you mean 'width'?"),
+        ({"head": head_with("diffusion", draw=3)}, "has no argument 'draw'; did you mean 'draws'?"),
+        ({"head": head_with("regression", trunk={**part("trunk", "mlp"), "widht": 3})}, "did you mean 'width'?"),
     ],
 )
 def test_mistake_in_the_configuration_is_named(change: dict[str, Any], message: str) -> None:
