@@ -4,8 +4,9 @@ import errno
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import click
 
@@ -33,6 +34,7 @@ COMMANDS = {
     "eval": Entry("robomem.evaluate", "Evaluate a policy in closed loop.", config="eval"),
     "audit": Entry("robomem.audit", "Test whether a policy uses its memory.", config="audit"),
     "probe": Entry("robomem.probe", "Test memory modules on small tasks, without a simulator."),
+    "bench": Entry("robomem.bench.cli", "Time the parts of a policy."),
     "report": Entry("robomem.report.cli", "Make one HTML page of runs."),
     "doctor": Entry("robomem.doctor", "Show what this machine has and what it lacks."),
 }
@@ -41,13 +43,17 @@ COMMANDS = {
 class LazyGroup(click.Group):
     """Lists its commands without importing them."""
 
+    def __init__(self, *args: Any, entries: Mapping[str, Entry], **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        self.entries = entries
+
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names in the order of the workflow."""
-        return list(COMMANDS)
+        """Names in the order of the table."""
+        return list(self.entries)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import one command."""
-        entry = COMMANDS.get(cmd_name)
+        entry = self.entries.get(cmd_name)
         if entry is None:
             return None
         if entry.config is None:
@@ -60,17 +66,17 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command; an unknown one is answered with the nearest."""
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            raise click.UsageError(f"no command {args[0]!r}{nearest(args[0], COMMANDS)}")
+        if args and args[0] not in self.entries and not args[0].startswith("-"):
+            raise click.UsageError(f"no command {args[0]!r}{nearest(args[0], self.entries)}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List commands from the table above."""
+        """List commands from the table."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+            formatter.write_dl([(name, entry.help) for name, entry in self.entries.items()])
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, entries=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="robomem")
 @click.option("--debug", is_flag=True, help="Show the traceback of every error (or set ROBOMEM_DEBUG=1).")
 def robomem(debug: bool) -> None:

@@ -1,0 +1,1 @@
+"""Benchmarks of speed; a module for each, imported only when it runs."""

@@ -1,0 +1,15 @@
+"""`robomem bench`: how fast the parts of a policy are."""
+
+import click
+
+from robomem.cli import Entry, LazyGroup
+
+COMMANDS = {
+    "memory": Entry("robomem.bench.memory", "Time scans against repeated steps of memory modules."),
+    "head": Entry("robomem.bench.head", "Time each objective on each trunk."),
+}
+
+
+@click.group("bench", cls=LazyGroup, entries=COMMANDS)
+def main() -> None:
+    """Time the parts of a policy on this machine."""
