@@ -118,7 +118,7 @@ class Flow(Cell):
 
 
 def settle(
-    content: Tensor, rate: Float[Tensor, "*B K"], dt: Float[Tensor, "*B"], turns: Float[Tensor, " K"] | None = None
+    content: Tensor, rate: Float[Tensor, "*#B K"], dt: Float[Tensor, "*B"], turns: Float[Tensor, " K"] | None = None
 ) -> tuple[Tensor, Tensor]:
     """Exact solution of dm/ds = rate * (u - m) over `dt`, as m(dt) = decay * m + drive.
 
@@ -127,7 +127,7 @@ def settle(
 
     Args:
         content: u, (*B, K).
-        rate: Of decay, 1/s.
+        rate: Of decay, 1/s; broadcast.
         dt: Seconds.
         turns: Per time scale.
     """

@@ -1,30 +1,36 @@
 """Laws that every memory module obeys: one suite, each module by its configuration file."""
 
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 import torch
-import yaml
 from safetensors.torch import load, save
 from torch import Tensor
 
 from robomem.factory import instantiate
 from robomem.policies.memory.base import MemoryModule, State
 from robomem.policies.tokens import Layout
+from robomem.probes.model import module_config, modules
 
 LAYOUT = Layout(cameras=2, height=2, width=2, channels=8)
-CONFIGS = sorted((Path(__file__).parents[2] / "configs" / "memory").glob("*.yaml"))
+VARIANTS = (
+    "flow:cell.prior=true",
+    "flow:cell.jump=true",
+    "flow:cell.oscillating=true",
+    "flow:cell.prior=true,cell.jump=true,cell.oscillating=true",
+    "gru:time=false",
+    "ssm:time=false",
+    "xlstm:cell.chunk=3",
+)
+"""Settings under which other code runs."""
 B, T = 3, 7
 
-Build = Callable[[], MemoryModule]
 
-
-@pytest.fixture(params=CONFIGS, ids=[path.stem for path in CONFIGS])
+@pytest.fixture(params=[*modules("memory"), *VARIANTS])
 def module(request: pytest.FixtureRequest) -> MemoryModule:
     """A module whose zero-initialised projections have been moved, so that everything matters."""
     torch.manual_seed(0)
-    built = instantiate(yaml.safe_load(request.param.read_text()), layout=LAYOUT)
+    built = instantiate(module_config("memory", request.param), layout=LAYOUT)
     for parameter in built.parameters():
         if not parameter.any():
             torch.nn.init.normal_(parameter, std=0.1)
@@ -147,3 +153,22 @@ def test_a_cue_reaches_later_tokens(module: MemoryModule) -> None:
     changed, _ = module.scan(module.init(B), other, dt, valid, never)
     difference = (out[:, -1] - changed[:, -1]).abs().max()
     assert (difference == 0) == (type(module).__name__ == "NoMemory")
+
+
+@pytest.fixture
+def threads() -> Iterator[None]:
+    """Leaves the number of threads as it was."""
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("threads")
+def test_threads_do_not_matter(module: MemoryModule) -> None:
+    found = []
+    for count in (1, 2):
+        torch.set_num_threads(count)
+        found.append(module.scan(module.init(B), *inputs()))
+    (out, state), (other, other_state) = found
+    torch.testing.assert_close(out, other, rtol=1e-4, atol=1e-5)
+    assert_equal(state, other_state)
