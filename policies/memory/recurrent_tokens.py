@@ -1,0 +1,79 @@
+"""Memory tokens whose hidden states are the next observation's inputs: muVLA (arXiv 2606.12497)."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from robomem.policies.memory.base import State
+from robomem.policies.memory.integrators import ContextTokens, MakeIntegrator
+from robomem.policies.memory.reader import AGES, encode_age
+from robomem.policies.memory.reads import ReadMemory, TokenRecurrence
+from robomem.policies.tokens import Layout
+
+OUTPUTS = ("self_attn.out_proj", "multihead_attn.out_proj", "linear2")
+"""Output projections of a layer."""
+DAMPING = 0.1
+"""Their scale to begin with: an observation changes the tokens little, so that what was seen lasts to be learned."""
+
+
+class RecurrentTokens(ReadMemory):
+    """M tokens through a small transformer at every observation.
+
+    The memory-action guard of muVLA holds by construction: memory tokens attend to the observation and to each other,
+    and the head, where action tokens are, reads them but is not read. How far gradients go back in time is the length
+    of the training window.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        *,
+        tokens: int = 16,
+        depth: int = 2,
+        heads: int = 2,
+        integrator: MakeIntegrator = ContextTokens,
+    ) -> None:
+        """Build the transformer.
+
+        Args:
+            layout: Of the working tokens.
+            tokens: M.
+            depth: Of the transformer.
+            heads: Of its attention.
+            integrator: How the memory tokens enter the working tokens.
+        """
+        super().__init__(layout, _Transformer(layout.channels, tokens, depth, heads), integrator)
+
+
+class _Transformer(TokenRecurrence):
+    """The last norm keeps the tokens bounded, however often they re-enter."""
+
+    def __init__(self, channels: int, tokens: int, depth: int, heads: int) -> None:
+        super().__init__()
+        self.initial = nn.Parameter(torch.randn(tokens, channels))
+        self.elapsed = nn.Linear(2 * AGES, channels)
+        self.layers = nn.ModuleList(
+            nn.TransformerDecoderLayer(
+                channels, heads, 2 * channels, dropout=0.0, activation="gelu", batch_first=True, norm_first=True
+            )
+            for _ in range(depth)
+        )
+        self.norm = nn.LayerNorm(channels)
+        with torch.no_grad():
+            for name, parameter in self.layers.named_parameters():
+                if name.split(".", 1)[1].startswith(OUTPUTS):
+                    parameter.mul_(DAMPING)
+
+    def init(self, batch: int) -> State:
+        """Learned tokens."""
+        return {"tokens": self.initial.repeat(batch, 1, 1)}
+
+    def step(
+        self, state: State, inputs: Float[Tensor, "B N D"], dt: Float[Tensor, " B"]
+    ) -> tuple[Float[Tensor, "B M D"], State]:
+        """The tokens attend to each other, to the observation and to one more token that tells the elapsed time."""
+        memory, inputs = state["tokens"], torch.cat([inputs, self.elapsed(encode_age(dt))[:, None]], dim=1)
+        for layer in self.layers:
+            memory = layer(memory, inputs)
+        memory = self.norm(memory).float()
+        return memory, {"tokens": memory}
