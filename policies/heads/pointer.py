@@ -82,7 +82,7 @@ class Pointer(nn.Module):
         chosen = nn.functional.gelu(content + self.state(cognition)[:, None])
         log_share = self._log_share(chosen, patches[:, still])
         pointed = torch.einsum("bp,bpf->bf", log_share.exp(), torch.cat([chosen.float(), outcome], dim=-1))
-        gap = pointed[:, -outcome.shape[-1] :] - proprio[:, : outcome.shape[-1]]
+        gap = pointed[:, chosen.shape[-1] :] - proprio[:, : outcome.shape[-1]]
         context = torch.cat([self._pool(mixed, places), pointed, gap, cognition, proprio], dim=-1)
         return Pointing(context, log_share, outcome, log_std)
 
