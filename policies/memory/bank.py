@@ -69,13 +69,13 @@ class Bank(MemoryModule):
         return {**state, "age": torch.where(state["count"] > 0, state["age"] + dt[:, None], 0.0)}
 
     def diagnostics(self, state: State, tokens: Tensor) -> dict[str, Tensor]:
-        """Attention of the patches to each entry, entries' ages and counts, and the mean gate."""
+        """Attention of the patches to each entry, entries' ages (NaN: empty) and counts, and the mean gate."""
         patches = self.layout.perceptual(tokens)
         entries = Entries(state["perceptual"], state["age"], state["count"] > 0)
         read, _ = self.perceptual.reader(patches, entries)
         return {
             "attention": self.perceptual.reader.weights(patches, entries).mean(1),
-            "age": state["age"],
+            "age": state["age"].where(entries.used, torch.nan),
             "count": state["count"],
             "gate": self.perceptual.openness(patches, read).mean((1, 2)),
         }

@@ -44,7 +44,8 @@ class Window(MemoryModule):
         return {**state, "age": torch.where(state["seen"], state["age"] + dt[:, None], 0.0)}
 
     def diagnostics(self, state: State, tokens: Tensor) -> dict[str, Tensor]:
-        """Attention of the patches to each observation, and the ages."""
+        """Attention of the patches to each observation, and the ages (NaN: not there yet)."""
         patches = self.layout.perceptual(tokens)
         entries = Entries(state["patches"], state["age"], state["seen"])
-        return {"attention": self.reader.weights(patches, entries).mean(1), "age": state["age"]}
+        ages = state["age"].where(state["seen"], torch.nan)
+        return {"attention": self.reader.weights(patches, entries).mean(1), "age": ages}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from robomem.report import commands, figures
 from robomem.report.media import load_frames
 from robomem.report.model import Audit, Run
+from robomem.report.results import missing
 from robomem.report.svg import Drawing
 from robomem.report.timeline import peak, timeline
 
@@ -23,10 +24,11 @@ MOST_BARS = 14
 
 @dataclass(frozen=True)
 class AuditView:
-    """An audit with its charts; without an audit, the command that makes one."""
+    """An audit with its charts; without an audit, how far it is and the command that makes it."""
 
     run: Run
     series: str
+    state: str
     command: str
     audit: Audit | None = None
     mark: str = ""
@@ -57,15 +59,16 @@ def build_audits(key: str, env_id: str, runs: Sequence[Run], series: Mapping[str
 
 
 def _view(key: str, env_id: str, run: Run, series: str) -> AuditView:
-    command = commands.audit(run.path, env_id, run.config)
     audit = run.audits.get(env_id)
     if audit is None:
-        return AuditView(run, series, command)
+        state, command = missing(run.unfinished_audits.get(env_id), commands.audit(run.path, env_id, run.config))
+        return AuditView(run, series, state, command)
     drawn, has_frames = _timeline(f"{key}-trace", audit, run, series)
     return AuditView(
         run,
         series,
-        command,
+        "finished",
+        audit.command,
         audit,
         mark=MARKS.get(audit.verdict, "unsure"),
         charts=_charts(key, audit, run, series),
@@ -108,6 +111,6 @@ def _timeline(key: str, audit: Audit, run: Run, series: str) -> tuple[Drawing | 
     if trace is None or not trace.ticks or not (trace.attention or trace.gate):
         return None, False
     ticks = [tick for tick in trace.ticks if tick in audit.frames]
-    fix = f"delete {audit.path} and audit again: {commands.audit(run.path, audit.env_id, run.config)}"
+    fix = f"delete {audit.path} and audit again: {audit.command}"
     cameras = load_frames([audit.frames[tick] for tick in ticks], run.cameras, fix) if ticks else {}
     return timeline(key, trace, ticks, cameras, series), bool(cameras)

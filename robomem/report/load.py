@@ -8,8 +8,8 @@ from typing import Any
 from robomem.errors import RobomemError
 from robomem.report import commands
 from robomem.report.files import read_json, read_lines, read_yaml
-from robomem.report.load_audit import load_audits
-from robomem.report.load_evaluation import load_evaluations
+from robomem.report.load_audit import load_audits, load_unfinished_audits
+from robomem.report.load_evaluation import load_evaluations, load_unfinished_evaluations
 from robomem.report.model import Camera, Git, Run
 
 Metrics = Mapping[str, tuple[tuple[int, float], ...]]
@@ -40,13 +40,13 @@ def load_run(path: Path) -> Run:
         raise RobomemError(f"{path} is not a directory; name the directory of a training run or of an evaluation")
     overrides = _overrides(path)
     config = _config(path, commands.train(path, overrides))
-    evaluations = load_evaluations(path)
-    if not (config or evaluations):
+    evaluations, unfinished = load_evaluations(path), load_unfinished_evaluations(path)
+    if not (config or evaluations or unfinished):
         raise RobomemError(f"{path} has no config.yaml and no summary.json; name a training run or an evaluation")
     memory = memory_name(config.get("policy"))
     return Run(
         path=path,
-        name=path.resolve().name if config else next(iter(evaluations.values())).policy,
+        name=path.resolve().name if config else next(iter((*evaluations.values(), *unfinished.values()))).policy,
         kind="baseline" if not config else "memoryless" if memory == "none" else "memory",
         memory=memory if config else "",
         cameras=_cameras(path),
@@ -56,6 +56,8 @@ def load_run(path: Path) -> Run:
         metrics=_metrics(path / "metrics.jsonl", commands.train(path, overrides)),
         evaluations=evaluations,
         audits=load_audits(path, config),
+        unfinished_evaluations=unfinished,
+        unfinished_audits=load_unfinished_audits(path, config),
     )
 
 

@@ -7,8 +7,10 @@ from typing import Any
 
 from robomem.report import commands
 from robomem.report.files import Node, read_json
-from robomem.report.load_evaluation import interval
-from robomem.report.model import Audit, Intervention, Retained, Trace
+from robomem.report.load_evaluation import CONFIG, EPISODES, count_episodes, interval, read_config
+from robomem.report.model import Audit, Intervention, Retained, Trace, Unfinished
+
+AUDIT = "audit.json"
 
 
 def load_audits(run: Path, config: Mapping[str, Any]) -> Mapping[str, Audit]:
@@ -17,15 +19,40 @@ def load_audits(run: Path, config: Mapping[str, Any]) -> Mapping[str, Audit]:
     Raises:
         RobomemError: a file is corrupt.
     """
-    audits = [_audit(path, run, config) for path in sorted(run.glob("audit/*/audit.json"))]
+    audits = [_audit(path.parent, run, config) for path in sorted(run.glob(f"audit/*/{AUDIT}"))]
     return {audit.env_id: audit for audit in audits}
 
 
-def _audit(path: Path, run: Path, config: Mapping[str, Any]) -> Audit:
-    node = read_json(path, f"delete it and audit again: {commands.audit(run, path.parent.name, config)}")
-    trace = node.find("trace")
+def load_unfinished_audits(run: Path, config: Mapping[str, Any]) -> Mapping[str, Unfinished]:
+    """Audits that were begun, by environment id.
+
+    Raises:
+        RobomemError: a file is corrupt.
+    """
+    folders = (path.parent for path in sorted(run.glob(f"audit/*/{CONFIG}")))
+    begun = [_unfinished(folder, run, config) for folder in folders if not (folder / AUDIT).exists()]
+    return {unfinished.env_id: unfinished for unfinished in begun}
+
+
+def _unfinished(folder: Path, run: Path, config: Mapping[str, Any]) -> Unfinished:
+    recorded = _recorded(folder, run, config)
+    command = commands.audit(run, folder.name, config, recorded.mapping())
+    episodes = count_episodes(folder / EPISODES, f"delete it and audit again: {command}")
+    return Unfinished(recorded.get("env_id").text(), recorded.get("policy").text(), episodes, command)
+
+
+def _recorded(folder: Path, run: Path, config: Mapping[str, Any]) -> Node:
+    return read_config(folder, f"delete {folder} and audit again: {commands.audit(run, folder.name, config)}")
+
+
+def _audit(folder: Path, run: Path, config: Mapping[str, Any]) -> Audit:
+    recorded = _recorded(folder, run, config).mapping()
+    fix = f"delete it and audit again: {commands.audit(run, folder.name, config, recorded)}"
+    node = read_json(folder / AUDIT, fix)
+    trace, episodes = node.find("trace"), node.find("episodes")
+    told = recorded | ({"episodes": episodes.whole()} if episodes else {})
     return Audit(
-        path=path.parent,
+        path=folder,
         env_id=node.get("env_id").text(),
         interventions=tuple(_intervention(name, entry) for name, entry in node.get("interventions").items()),
         gradients={name: norm.number() for name, norm in node.get("gradients").items()},
@@ -34,7 +61,8 @@ def _audit(path: Path, run: Path, config: Mapping[str, Any]) -> Audit:
         verdict=node.get("verdict").text(),
         reasons=tuple(reason.text() for reason in node.get("reasons").rows()),
         trace=_trace(trace) if trace else None,
-        frames=_frames(path.parent / "trace"),
+        frames=_frames(folder / "trace"),
+        command=commands.audit(run, folder.name, config, told),
     )
 
 
@@ -72,6 +100,8 @@ def _trace(node: Node) -> Trace:
     for name in ("attention", "age", "gate"):
         if len(getattr(trace, name)) not in (0, len(trace.ticks)):
             raise node.error(f"has {len(getattr(trace, name))} rows of {name} for {len(trace.ticks)} ticks")
+    if trace.age and trace.attention and list(map(len, trace.age)) != list(map(len, trace.attention)):
+        raise node.error("has ages of other entries than attention")
     return trace
 
 

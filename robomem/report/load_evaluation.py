@@ -6,7 +6,9 @@ from pathlib import Path
 
 from robomem.report import commands
 from robomem.report.files import Node, read_json, read_lines
-from robomem.report.model import Episode, Evaluation, Interval, Latency
+from robomem.report.model import Episode, Evaluation, Interval, Latency, Unfinished
+
+SUMMARY, EPISODES, CONFIG = "summary.json", "episodes.jsonl", "config.json"
 
 
 def load_evaluations(run: Path) -> Mapping[str, Evaluation]:
@@ -15,8 +17,22 @@ def load_evaluations(run: Path) -> Mapping[str, Evaluation]:
     Raises:
         RobomemError: a file is corrupt.
     """
-    found = (*run.glob("summary.json"), *sorted(run.glob("*/summary.json")), *sorted(run.glob("eval/*/summary.json")))
-    return {e.env_id: e for e in (_evaluation(path.parent, run) for path in found)}
+    return {e.env_id: e for e in (_evaluation(folder, run) for folder in _folders(run, SUMMARY))}
+
+
+def load_unfinished_evaluations(run: Path) -> Mapping[str, Unfinished]:
+    """Evaluations with results but without a summary, by environment id.
+
+    Raises:
+        RobomemError: a file is corrupt.
+    """
+    folders = (folder for folder in _folders(run, EPISODES) if not (folder / SUMMARY).exists())
+    return {u.env_id: u for u in (_unfinished(folder, run) for folder in folders)}
+
+
+def _folders(run: Path, name: str) -> list[Path]:
+    """Folders of evaluations that hold a file: the run's own, or the one that the directory itself is."""
+    return [path.parent for pattern in ("", "*/", "eval/*/") for path in sorted(run.glob(pattern + name))]
 
 
 def interval(node: Node) -> Interval:
@@ -26,18 +42,46 @@ def interval(node: Node) -> Interval:
     return Interval(count, episodes, rate, low, high)
 
 
+def count_episodes(path: Path, fix: str) -> int:
+    """Results in a file that may be missing."""
+    return len(read_lines(path, fix)) if path.exists() else 0
+
+
+def read_config(folder: Path, fix: str) -> Node:
+    """What records were made with, where they say it."""
+    path = folder / CONFIG
+    return read_json(path, fix) if path.exists() else Node({}, path, fix)
+
+
+def _config(folder: Path, run: Path) -> Node:
+    return read_config(folder, f"delete {folder} and evaluate again: {commands.evaluate(run, folder.name, folder)}")
+
+
+def _command(config: Node, folder: Path, run: Path) -> str:
+    """What goes on with an evaluation."""
+    env_id = config.find("env_id")
+    return commands.evaluate(run, env_id.text() if env_id else folder.name, folder, config.mapping())
+
+
+def _unfinished(folder: Path, run: Path) -> Unfinished:
+    config = _config(folder, run)
+    command = _command(config, folder, run)
+    episodes = count_episodes(folder / EPISODES, f"delete it and evaluate again: {command}")
+    return Unfinished(config.get("env_id").text(), config.get("policy").text(), episodes, command)
+
+
 def _evaluation(path: Path, run: Path) -> Evaluation:
-    policy = next((name for name in (run.name, run.parent.name) if name in commands.BASELINES), "")
-    fix = f"delete it and evaluate again: {commands.evaluate(run, path.name, policy)}"
-    node = read_json(path / "summary.json", fix)
-    config = read_json(path / "config.json", fix) if (path / "config.json").exists() else Node({}, path, fix)
+    config = _config(path, run)
+    fix = f"delete it and evaluate again: {_command(config, path, run)}"
+    node = read_json(path / SUMMARY, fix)
     chance, choice, versions = node.find("chance"), node.find("first_choice"), node.find("versions")
     instruction = node.find("instruction") or config.find("instruction")
     start, count = node.get("start_seed").whole(), node.get("episodes").whole()
     checkpoint, digest = node.find("checkpoint"), node.find("deterministic_digest")
+    env_id = node.get("env_id").text()
     return Evaluation(
         path=path,
-        env_id=node.get("env_id").text(),
+        env_id=env_id,
         policy=node.get("policy").text(),
         checkpoint=checkpoint.text() if checkpoint else "",
         render=node.get("render").text(),
@@ -52,10 +96,11 @@ def _evaluation(path: Path, run: Path) -> Evaluation:
         latency=_latency(node.get("latency_ms")),
         versions={name: str(version.value) for name, version in versions.items()} if versions else {},
         digest=digest.text() if digest else "",
+        command=commands.evaluate(run, env_id, path, {**config.mapping(), "episodes": count}),
         chance=chance.number() if chance else None,
         instruction=instruction.text() if instruction else "",
         config=config.mapping(),
-        records=_episodes(path / "episodes.jsonl", range(start, start + count), fix),
+        records=_episodes(path / EPISODES, range(start, start + count), fix),
         videos=_videos(path / "videos"),
     )
 

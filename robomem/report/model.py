@@ -61,8 +61,10 @@ class Evaluation:
     latency: Latency
     versions: Mapping[str, str]
     digest: str
+    command: str
+    """What makes it again."""
     chance: float | None
-    """Success of guessing, where the evaluation says it."""
+    """First choices that guessing gets right; None where the task offers no choice."""
     instruction: str
     config: Mapping[str, Any]
     records: tuple[Episode, ...]
@@ -104,7 +106,7 @@ class Trace:
     attention: tuple[tuple[float, ...], ...]
     """Weight of each entry, per tick."""
     age: tuple[tuple[float, ...], ...]
-    """Seconds since each entry was written, per tick."""
+    """Seconds since each entry was written, per tick; NaN for an empty one."""
     gate: tuple[float, ...]
 
 
@@ -123,6 +125,20 @@ class Audit:
     trace: Trace | None
     frames: Mapping[int, Path]
     """Pictures of the trace's episode by tick, all cameras side by side."""
+    command: str
+    """What makes it again."""
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """An evaluation or an audit that was begun."""
+
+    env_id: str
+    policy: str
+    episodes: int
+    """Results so far."""
+    command: str
+    """What goes on with it."""
 
 
 @dataclass(frozen=True)
@@ -165,6 +181,10 @@ class Run:
     evaluations: Mapping[str, Evaluation]
     """By environment id."""
     audits: Mapping[str, Audit]
+    """By environment id."""
+    unfinished_evaluations: Mapping[str, Unfinished]
+    """By environment id."""
+    unfinished_audits: Mapping[str, Unfinished]
     """By environment id."""
 
     @property

@@ -39,7 +39,8 @@ def write_report(runs: Sequence[Path], output: Path, title: str = "") -> Path:
 def render(runs: Sequence[Run], title: str = "") -> str:
     """The page as HTML."""
     series = assign_series(runs)
-    env_ids = sorted({env_id for run in runs for env_id in (*run.evaluations, *run.audits)})
+    tried = ((r.evaluations, r.unfinished_evaluations, r.audits, r.unfinished_audits) for r in runs)
+    env_ids = sorted({env_id for kinds in tried for kind in kinds for env_id in kind})
     tasks = [build_task(f"task{i}", env_id, runs, series) for i, env_id in enumerate(env_ids)]
     audits = {e: build_audits(f"task{i}", e, runs, series) for i, e in enumerate(env_ids)}
     return _environment().get_template("report.html.j2").render(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from robomem.report import commands, figures
 from robomem.report.media import Clip, load_clip
-from robomem.report.model import Episode, Evaluation, Run
+from robomem.report.model import Episode, Evaluation, Run, Unfinished
 from robomem.report.svg import Drawing
 
 CLIPS_PER_OUTCOME = 2
@@ -26,8 +26,10 @@ class Result:
     run: Run
     series: str
     evaluation: Evaluation | None
+    state: str
+    """How far the evaluation is when it is missing."""
     command: str
-    """What makes the evaluation when it is missing."""
+    """What makes the evaluation."""
 
 
 @dataclass(frozen=True)
@@ -105,9 +107,9 @@ class Task:
 def build_task(key: str, env_id: str, runs: Sequence[Run], series: Mapping[str, str]) -> Task:
     """Gather the evaluations of all runs on an environment; `key` is unique on the page."""
     results = tuple(
-        Result(run, series[run.name], run.evaluations.get(env_id), commands.evaluate(run.path, env_id, run.name))
+        _result(env_id, run, series[run.name])
         for run in runs
-        if run.trained or env_id in run.evaluations
+        if run.trained or env_id in run.evaluations or env_id in run.unfinished_evaluations
     )
     there = [(result, result.evaluation) for result in results if result.evaluation]
     seeds = tuple(sorted({e.seed for _, evaluation in there for e in evaluation.records}))
@@ -123,6 +125,21 @@ def build_task(key: str, env_id: str, runs: Sequence[Run], series: Mapping[str, 
         shots=tuple((result, _shots(result, evaluation)) for result, evaluation in there if evaluation.videos),
         notes=_notes(there),
     )
+
+
+def missing(unfinished: Unfinished | None, command: str) -> tuple[str, str]:
+    """How far something is that is not there, and what makes it: `command`, where it was not begun."""
+    if unfinished is None:
+        return "not run", command
+    return f"unfinished, {unfinished.episodes} episodes so far", unfinished.command
+
+
+def _result(env_id: str, run: Run, series: str) -> Result:
+    evaluation = run.evaluations.get(env_id)
+    if evaluation:
+        return Result(run, series, evaluation, "finished", evaluation.command)
+    command = commands.evaluate(run.path, env_id)
+    return Result(run, series, None, *missing(run.unfinished_evaluations.get(env_id), command))
 
 
 def _rate(result: Result) -> float:
@@ -150,7 +167,7 @@ def _charts(key: str, there: Sequence[tuple[Result, Evaluation]], chance: float 
     ):
         rows = [figures.Row(r.run.name, found, r.series) for r, e in there if (found := getattr(e, field))]
         if rows:
-            charts.append(figures.forest(f"{key}-{field}", title, rows, chance))
+            charts.append(figures.forest(f"{key}-{field}", title, rows, chance if field == "first_choice" else None))
     return tuple(charts)
 
 

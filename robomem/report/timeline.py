@@ -17,6 +17,8 @@ FRAMES = 12
 """Most frames of a strip."""
 COLUMNS = 96
 """Most ticks of the heatmap."""
+THERE = 0.1
+"""Opacity of an entry that is there and not read; an empty one is blank."""
 LEFT, RIGHT, GAP, BOTTOM = 78.0, 6.0, 8.0, 32.0
 
 
@@ -96,14 +98,15 @@ def _strip(axes: Axes, trace: Trace, ticks: Sequence[int], video: np.ndarray) ->
 
 def _heatmap(axes: Axes, trace: Trace, series: str) -> None:
     picked = np.unique(np.linspace(0, len(trace.ticks) - 1, min(COLUMNS, len(trace.ticks))).astype(int))
-    weights = _rectangle(trace.attention)[picked]
+    weights, there = _rectangle(trace.attention)[picked], _filled(trace)[picked]
     lowest, highest = _span(trace)
     edges = np.linspace(lowest, highest, len(picked) + 1)
     red, green, blue = (int(SERIES[series][i : i + 2], 16) / 255 for i in (1, 3, 5))
     colours = np.empty((*weights.T.shape, 4))
     colours[...] = red, green, blue, 0
     # The square root keeps small shares visible beside the peak of the first tick, when there is one entry only.
-    colours[..., 3] = np.sqrt(np.nan_to_num(weights.T) / (peak(trace) or 1.0))
+    shares = np.sqrt(np.nan_to_num(weights) / (peak(trace) or 1.0))
+    colours[..., 3] = np.where(there, THERE + (1 - THERE) * shares, 0).T
     rows = np.arange(weights.shape[1] + 1) - 0.5
     axes.pcolormesh(edges, rows, colours, edgecolors=SURFACE, linewidth=min(0.8, 24 / len(picked)))
     axes.set(xlim=(lowest, highest), ylim=(weights.shape[1] - 0.5, -0.5))
@@ -117,6 +120,11 @@ def _rectangle(rows: tuple[tuple[float, ...], ...]) -> np.ndarray:
     for index, row in enumerate(rows):
         table[index, : len(row)] = row
     return table
+
+
+def _filled(trace: Trace) -> np.ndarray:
+    """(T, M) which entries are there; all that have a weight, where the ages do not say it."""
+    return np.isfinite(_rectangle(trace.age or trace.attention))
 
 
 def _read_age(trace: Trace) -> np.ndarray:

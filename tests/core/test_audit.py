@@ -6,7 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tiny import EMBODIMENT as TINY
+from tiny import tiny_episode
 from toy_env import CueEnvironment, ToyPolicy, cue_of, cue_ticks, record, record_dataset
+from untrained import untrained
 
 from robomem.audit import Auditor, Settings
 from robomem.auditing.interventions import INTERVENTIONS, make_intervention, record_donors
@@ -14,6 +17,7 @@ from robomem.auditing.probe import decode
 from robomem.auditing.recorded import Recorded
 from robomem.auditing.replay import replay
 from robomem.auditing.tables import tables
+from robomem.auditing.trace import trace
 from robomem.auditing.verdict import compare, judge
 from robomem.contract import Policy
 from robomem.errors import RobomemError
@@ -101,6 +105,17 @@ def test_the_trace_shows_one_episode(remembering: Path) -> None:
     assert trace["gate"][-1] == pytest.approx(2 * cue_of(0) - 1)
     assert trace["age"][0] == [0, None]
     assert sorted(p.name for p in (remembering / "trace").iterdir()) == [f"frame-{t:03d}.png" for t in range(ticks)]
+
+
+@pytest.mark.parametrize(("memory", "entries"), [("bank", 4), ("window", 8)])
+def test_the_trace_tells_empty_entries_from_new_ones(memory: str, entries: int, tmp_path: Path) -> None:
+    episode = tiny_episode(4)
+    found = trace(untrained(TINY, f"memory={memory}", "policy.horizon=3").policy, episode, tmp_path)
+    assert found is not None
+    there = [[age is not None for age in ages] for ages in found["age"]]
+    assert list(map(sum, there)) == [min(tick + 1, entries) for tick in range(len(episode))]
+    for shares, filled in zip(found["attention"], there, strict=True):
+        assert all(share == 0 for share, is_there in zip(shares, filled, strict=True) if not is_there)
 
 
 def test_an_audit_continues_and_does_nothing_twice(dataset: Path, remembering: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import base64
 import io
 import re
+import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,7 +20,9 @@ from robomem.report import media
 from robomem.report.audits import gradients_by_module
 from robomem.report.load import load_run, memory_name
 from robomem.report.media import load_clip
+from robomem.report.model import Trace
 from robomem.report.page import write_report
+from robomem.report.timeline import timeline
 
 VOID = {"meta", "link", "img", "br", "input", "hr"}
 
@@ -210,9 +213,9 @@ def test_names_are_escaped(house):
 
 
 def test_missing_parts_say_how_to_make_them(house):
-    for path in (house.control / "metrics.jsonl", house.control / "eval" / ENV / "summary.json"):
-        path.unlink()
-    (house.memory / "audit" / ENV / "audit.json").unlink()
+    (house.control / "metrics.jsonl").unlink()
+    for folder in (house.control / "eval", house.memory / "audit"):
+        shutil.rmtree(folder)
     page = make(house)
     text = " ".join(" ".join(e.text.split()) for e in page.all("p", **{"class": "missing"}))
     command = f"robomem train experiment=quickstart policy=memoryless run_dir={house.control}"
@@ -221,6 +224,55 @@ def test_missing_parts_say_how_to_make_them(house):
     assert f"Audit of bank: not run. {command}" in text
     (row,) = [r for r in page.all("tr") if r.attrs.get("data-run") == "memoryless"]
     assert f"not run: robomem eval checkpoint={house.control} sim.env_id={ENV}" in " ".join(row.text.split())
+
+
+def test_unfinished_parts_say_how_far_they_are_and_how_to_go_on(house):
+    """With the settings that they were begun with: others would be refused."""
+    for path in (house.control / "eval" / ENV / "summary.json", house.memory / "audit" / ENV / "audit.json"):
+        path.unlink()
+    (house.oracle / "summary.json").unlink()
+    page = make(house)
+    table = {row.attrs["data-run"]: " ".join(row.text.split()) for row in page.all("tr") if "data-run" in row.attrs}
+    command = f"robomem eval checkpoint={house.control} sim.env_id={ENV} replan_every=2"
+    assert table["memoryless"].endswith(f"unfinished, 8 episodes so far: {command}")
+    command = f"robomem eval baseline=oracle sim.env_id={ENV} output_dir={house.oracle}"
+    assert table["oracle"].endswith(f"unfinished, 8 episodes so far: {command}")
+    audit = f"checkpoint={house.memory} dataset=data/{ENV} sim.env_id={ENV} sim.render=lite replan_every=2"
+    text = " ".join(" ".join(e.text.split()) for e in page.all("p", **{"class": "missing"}))
+    assert f"Audit of bank: unfinished, 0 episodes so far. robomem audit {audit}" in text
+
+
+def test_only_unfinished_evaluations_make_a_page(house):
+    (house.oracle / "summary.json").unlink()
+    assert "unfinished, 8 episodes so far" in make(house, house.oracle).html
+
+
+def test_commands_that_repeat_a_measurement_say_its_settings(shown):
+    told = [e.text for e in shown.page.all("code")]
+    for command in (
+        f"robomem eval checkpoint={shown.memory} sim.env_id={ENV} episodes=8 replan_every=2",
+        f"robomem eval baseline=oracle sim.env_id={ENV} episodes=8 output_dir={shown.oracle}",
+        f"robomem audit checkpoint={shown.memory} dataset=data/{ENV} sim.env_id={ENV} sim.render=lite episodes=8"
+        " replan_every=2",
+    ):
+        assert any(command in text.splitlines() for text in told), command
+
+
+def test_guessing_is_shown_for_the_first_choice(shown):
+    page = shown.page
+    assert page.all("p", **{"class": "instruction"})[0].text == "“Touch the cube of the colour shown.”"
+    assert [e.text.strip() for e in page.all("text")].count("chance") == 1
+    assert "Dashed: a first choice by guessing (0.33)." in page.html
+
+
+def test_empty_entries_are_blank():
+    nan = float("nan")
+    ages = ((0.0, nan, nan), (0.5, 0.0, nan))
+    trace = Trace(0, (0, 1), attention=((1.0, 0.0, 0.0), (0.0, 1.0, 0.0)), age=ages, gate=())
+    drawn = Page(str(timeline("t", trace, (), {}, "s1").svg))
+    cells = [e.attrs["style"] for e in drawn.all("path") if "stroke: var(--card)" in e.attrs.get("style", "")]
+    fills = [re.sub(r"; stroke.*|fill: ", "", style) for style in cells]  # by entry, then by tick
+    assert fills == ["var(--s1)", "var(--s1); fill-opacity: 0.1", "none", "var(--s1)", "none", "none"]
 
 
 def test_run_without_any_evaluation(house, tmp_path):
@@ -237,7 +289,11 @@ def test_run_without_any_evaluation(house, tmp_path):
         ("eval/ENV/summary.json", '{"start_seed": "3"}', "(start_seed) is '3', not a whole number"),
         ("eval/ENV/episodes.jsonl", '{"seed": 1}\n', "(line 1) has no 'success_once'"),
         ("eval/ENV/episodes.jsonl", '{"seed"\n{"seed": 1}\n', "(line 1) is not JSON"),
+        ("eval/ENV/config.json", "{", "is not JSON"),
         ("audit/ENV/audit.json", "[]", "should be a mapping"),
+        ("audit/ENV/config.json", "", "is not JSON"),
+        ("checkpoints/step-00000400/spec.json", "{}", "has no 'cameras'"),
+        ("overrides.yaml", "a: 1", "should be a list"),
         ("metrics.jsonl", '{"step": 1, "loss": "low"}\n', "loss) is 'low', not a number"),
         ("config.yaml", "a: [1", "is not YAML"),
         ("git.json", '{"sha": 1}', "sha) is 1, not text"),

@@ -49,14 +49,14 @@ def write_evaluation(folder: Path, policy: str, success: list[bool], **extra: ob
         for i, ok in enumerate(success)
     ]  # fmt: skip
     n = len(rows)
+    config = {"env_id": ENV, "policy": policy, "render": "exact", "backend": "cpu", "start_seed": START}
+    config |= {} if policy == "oracle" else {"replan_every": 2, "noise_seed": 0}
     chosen = [row for row in rows if row["first_choice"]]
     summary = {
-        "env_id": ENV,
-        "policy": policy,
+        **config,
+        "instruction": "Touch the cube of the colour shown.",
+        "chance": 1 / 3,
         "checkpoint": f"outputs/train/{policy}/checkpoints/step-00004000",
-        "render": "exact",
-        "backend": "cpu",
-        "start_seed": START,
         "episodes": n,
         "success_once": proportion(sum(success), n),
         "success_at_end": proportion(sum(row["success_at_end"] for row in rows), n),
@@ -69,7 +69,7 @@ def write_evaluation(folder: Path, policy: str, success: list[bool], **extra: ob
         **extra,
     }
     write_json(folder / "summary.json", summary)
-    write_json(folder / "config.json", {"instruction": "Touch the cube of the colour shown.", "sim": {"workers": 2}})
+    write_json(folder / "config.json", config)
     write_lines(folder / "episodes.jsonl", rows)
     return summary
 
@@ -84,9 +84,10 @@ def write_audit(folder: Path, rates: dict[str, int], episodes: int, frames: np.n
     weight /= weight.sum(1, keepdims=True)
     age = np.clip((np.arange(ticks)[:, None] - np.arange(entries)) * 0.05, 0, None)
     names = ("query", "key", "value", "output", "gate")
+    config = {"env_id": ENV, "policy": "bank", "render": "lite", "replan_every": 2, "donors": 8}
     audit = {
-        "env_id": ENV,
-        "policy": "bank",
+        **config,
+        "episodes": episodes,
         "interventions": {
             name: {
                 "success_once": proportion(count, episodes),
@@ -110,12 +111,14 @@ def write_audit(folder: Path, rates: dict[str, int], episodes: int, frames: np.n
         "verdict": "uses memory",
         "reasons": ["zero: success 47/50 -> 16/50 (31 lost)", "a significant drop under swap and zero"],
         "trace": {
-            "seed": START, "ticks": list(range(ticks)), "attention": weight.tolist(), "age": age.tolist(),
+            "seed": START, "ticks": list(range(ticks)), "attention": weight.tolist(),
+            "age": np.where(seen, age, None).tolist(),
             "gate": (1 / (1 + np.exp(-np.linspace(-2, 2.5, ticks)))).tolist(),
         },
         **extra,
     }  # fmt: skip
     write_json(folder / "audit.json", audit)
+    write_json(folder / "config.json", config)
     (folder / "trace").mkdir(exist_ok=True)
     for tick, frame in enumerate(frames):
         Image.fromarray(frame).save(folder / "trace" / f"frame-{tick:03d}.png")
@@ -162,7 +165,7 @@ def build_runs(root: Path) -> SimpleNamespace:
     frames = np.random.default_rng(0).integers(0, 255, (12, 32, 64, 3), dtype=np.uint8)
     success = [True] * 6 + [False] * 2
     summaries = {
-        "bank": write_evaluation(memory / "eval" / ENV, "memory_vla", success, chance=1 / 3),
+        "bank": write_evaluation(memory / "eval" / ENV, "memory_vla", success),
         "memoryless": write_evaluation(control / "eval" / ENV, "memoryless", [True, True, *[False] * 5, True]),
         "oracle": write_evaluation(oracle, "oracle", [True] * 8),
     }
