@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 def collect(config: CollectConfig) -> Path:
     """Record episodes until the dataset holds as many as asked for; what it holds already counts.
 
-    Seeds are tried in order from `config.start_seed`, and episodes are saved in the order of their seeds, so that which
-    episodes there are depends on neither the number of workers nor on interruptions. Their content does a little: in
-    contact, PhysX depends on what its process simulated before (some 0.001 of an action).
+    Seeds are tried in order from `config.start_seed`, and episodes are saved in the order of their seeds, so that the
+    episodes depend on neither the number of workers nor on interruptions.
 
     Returns:
         The dataset's folder.

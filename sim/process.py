@@ -1,6 +1,7 @@
 """One-time preparation of a process that simulates: isolation, threads and the renderer."""
 
 import functools
+import gc
 import importlib
 import inspect
 import sys
@@ -37,6 +38,8 @@ def prepare(config: SimConfig) -> ModuleType:
     _forward_attributes(gymnasium.Wrapper)
     if config.renders:
         _keep_alive.append(_render_system(sapien, config.render_device))
+    gc.collect()
+    gc.freeze()  # ManiSkill collects garbage with every scene; looking through the imported modules takes 0.1 s
     return gymnasium
 
 

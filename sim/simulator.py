@@ -54,11 +54,15 @@ class Simulator:
         return self.task.embodiment, self.task.horizon, count_candidates(self.unwrapped)
 
     def reset(self, seeds: Sequence[int | None]) -> tuple[Arrays, tuple[str, ...]]:
-        """Start the rows that have a seed; returns the arrays and the instructions of all rows."""
+        """Start the rows that have a seed; returns the arrays and the instructions of all rows.
+
+        On a CPU every episode has a new scene, since PhysX solves contacts in an order that depends on earlier ones: a
+        seed gives the same episode bit for bit, that of a fresh environment. On a GPU the rows share a scene for good.
+        """
         rows = np.flatnonzero([seed is not None for seed in seeds])
         chosen = [seed for seed in seeds if seed is not None]
-        if self.num_envs == 1:
-            obs, info = self.task.env.reset(seed=chosen[0])
+        if self.config.backend == "cpu":
+            obs, info = self.task.env.reset(seed=chosen[0], options={"reconfigure": True})
         else:
             import torch
 
