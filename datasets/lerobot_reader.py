@@ -15,7 +15,7 @@ from numpy import ndarray
 from robomem.datasets.encoding import decode_png, image_feature
 from robomem.datasets.lerobot_index import damaged, load_index, reading
 from robomem.episode import Episode
-from robomem.errors import RobomemError
+from robomem.errors import NonFiniteError, RobomemError
 from robomem.spec import CameraSpec, EmbodimentSpec
 
 
@@ -84,7 +84,7 @@ class EpisodeReader:
         """The episode at a position of this reader, from the cache if it is there.
 
         Raises:
-            RobomemError: its file is missing or damaged.
+            RobomemError: its file is missing or damaged, or holds a number that is not finite.
         """
         position = range(len(self))[position]
         with self._lock:
@@ -118,7 +118,7 @@ class EpisodeReader:
             raise damaged(path, f"it holds episode {found} in the place of episode {self.indices[position]}")
         row = self._rows[position]
         proprio, actions, timestamps, reward, success = (_values(table[name]) for name in names)
-        return Episode(
+        episode = Episode(
             images={camera.name: _frames(table, camera, path) for camera in cameras},
             proprio=proprio.reshape(len(table), -1),
             actions=actions.reshape(len(table), -1),
@@ -129,6 +129,11 @@ class EpisodeReader:
             seed=row["seed"],
             provenance=json.loads(row["provenance"]),
         )
+        try:
+            episode.check_finite()
+        except NonFiniteError as error:
+            raise damaged(path, error) from error
+        return episode
 
 
 def episode_bytes(episode: Episode) -> int:

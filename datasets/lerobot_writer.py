@@ -91,7 +91,8 @@ class EpisodeWriter:
         if not self._lock.is_locked:
             raise RuntimeError("save() on a closed EpisodeWriter")
         encoded = encode(episode, self.embodiment) if isinstance(episode, Episode) else episode
-        self.embodiment.check(encoded.embodiment, f"the dataset {self.root}", f"the episode of seed {encoded.seed}")
+        mine, theirs = f"the dataset {self.root}", f"the episode of seed {encoded.seed}"
+        self.embodiment.check(encoded.embodiment, mine, theirs, "record it with the dataset's robot")
         with disk_guard(self.root, f"the episode of seed {encoded.seed} was not saved"):
             self._committed = commit(self.root, self._committed, encoded)
         self._seeds.append(encoded.seed)
@@ -154,7 +155,8 @@ def _create(root: Path, embodiment: EmbodimentSpec, provenance: Mapping[str, Any
 def _recover(root: Path, embodiment: EmbodimentSpec) -> DatasetIndex:
     """Remove what was never committed and finish an interrupted compaction."""
     index = load_index(root)
-    index.embodiment.check(embodiment, f"the dataset {root}", "the new episodes")
+    fix = "give another folder, or record with the robot of this one"
+    index.embodiment.check(embodiment, f"the dataset {root}", "the new episodes", fix)
     remove_aside(root)
     kept = {file.path for file in index.files} | set(index.episode_files)
     found = [*form.parquet_files(root / form.DATA), *form.parquet_files(root / form.EPISODES), *root.rglob("*.tmp")]

@@ -1,10 +1,14 @@
-"""Normalisation statistics of a dataset, in one pass and constant memory."""
+"""Statistics of a dataset: for normalisation, in one pass and constant memory; and of the time between ticks."""
 
 import numpy as np
 from numpy import ndarray
 
+from robomem.datasets.augment import EpisodeAugmentation, find_keyframes
 from robomem.datasets.lerobot_reader import EpisodeReader
 from robomem.statistics import Statistics, VectorStatistics
+
+COMMON = 0.99
+"""Share of the gaps; the few longest were seen too seldom to be learned from."""
 
 
 def compute_statistics(reader: EpisodeReader) -> Statistics:
@@ -18,6 +22,22 @@ def compute_statistics(reader: EpisodeReader) -> Statistics:
         proprio.add(episode.proprio)
         action.add(episode.actions)
     return Statistics(proprio=proprio.result(), action=action.result(), ticks=proprio.count)
+
+
+def common_gap(reader: EpisodeReader, augment: EpisodeAugmentation, seed: int) -> float:
+    """The time in seconds that `COMMON` of the gaps between seen ticks stay within, in the first pass over the data.
+
+    Args:
+        reader: The episodes; no frame is decoded.
+        augment: Which drops ticks.
+        seed: Of the run.
+    """
+    gaps = [np.zeros(1)]  # so that there is one where no episode has two ticks
+    for position, index in enumerate(reader.indices):
+        episode = reader.without_images(position)
+        seen = augment.ticks(seed, 0, index, find_keyframes(episode.actions))
+        gaps.append(np.diff(episode.timestamps[seen]))
+    return float(np.quantile(np.concatenate(gaps), COMMON, method="inverted_cdf"))
 
 
 class _Moments:

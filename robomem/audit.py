@@ -45,7 +45,9 @@ def audit(config: AuditConfig) -> dict[str, Any]:
     """
     checkpoint = LoadedCheckpoint(config.checkpoint, config.device)
     recorded = Recorded(config.dataset, config.recorded, config.sim.env_id)
-    checkpoint.policy.spec.embodiment.check(recorded.reader.embodiment, "the checkpoint", f"dataset {config.dataset}")
+    fix = "give the dataset it was trained on, or another of the same robot"
+    robot = checkpoint.policy.spec.embodiment
+    robot.check(recorded.reader.embodiment, "the checkpoint", f"the dataset {config.dataset}", fix)
     replan_every = config.replan_every or checkpoint.policy.spec.horizon
     seeds = list(range(config.start_seed, config.start_seed + config.episodes))
     configuration = {

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from robomem.contract import Policy
 from robomem.environment import Environment
-from robomem.errors import RobomemError, SpecMismatch
+from robomem.errors import NonFiniteError, RobomemError, SpecMismatch
 from robomem.files import atomic_folder, disk_guard, read_json, write_json
 from robomem.spec import PolicySpec
 from robomem.statistics import Statistics
@@ -78,6 +78,7 @@ def load(path: Path | str, device: torch.device | str = "cpu", build: BuildPolic
 
     Raises:
         SpecMismatch: weights, configuration, specification and statistics do not belong together; both sides are named.
+        NonFiniteError: a weight is NaN or infinite.
         RobomemError: no checkpoint there, or a file of it is missing or damaged.
     """
     folder = resolve(path)
@@ -94,6 +95,7 @@ def load_weights(module: nn.Module, weights: Mapping[str, Tensor], path: Path) -
 
     Raises:
         SpecMismatch: a weight that only one side has, or that has another shape or type; the first few are named.
+        NonFiniteError: a weight is NaN or infinite.
     """
     expected, found = _describe(module.state_dict()), _describe(weights)
     differences = [
@@ -104,6 +106,9 @@ def load_weights(module: nn.Module, weights: Mapping[str, Tensor], path: Path) -
     if differences:
         shown = "; ".join(differences[:3]) + f" ({len(differences)} in all)" * (len(differences) > 3)
         raise SpecMismatch(f"{path} does not fit the policy of {CONFIG}: {shown}; {_AS_A_WHOLE}")
+    for name, _ in module.named_parameters():
+        if not torch.isfinite(weights[name]).all():
+            raise NonFiniteError(f"{path}: {name} holds a NaN or an infinity; use an earlier checkpoint, or train anew")
     module.load_state_dict(dict(weights))
 
 
@@ -177,11 +182,8 @@ def read_statistics(folder: Path) -> Statistics:
 
 def check_environment(policy: Policy, environment: Environment) -> None:
     """Raise `SpecMismatch`, naming both sides, unless a policy's robot is the environment's."""
-    try:
-        policy.spec.embodiment.check(environment.embodiment, "the checkpoint", "the environment")
-    except SpecMismatch as error:
-        fix = "choose the environment that its data was recorded in, or train on data of this one"
-        raise SpecMismatch(f"{error}; {fix}") from error
+    fix = "choose the environment that its data was recorded in, or train on data of this one"
+    policy.spec.embodiment.check(environment.embodiment, "the checkpoint", "the environment", fix)
 
 
 def default_build() -> BuildPolicy:

@@ -6,11 +6,11 @@ their own arguments when they are built. Nothing heavy is imported.
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from robomem.datasets.config import DataConfig
-from robomem.errors import RobomemError
+from robomem.errors import RobomemError, nearest
 from robomem.sim.config import Demonstration, SimConfig
 
 if TYPE_CHECKING:
@@ -262,11 +262,12 @@ def to_dataclass[T](config: "DictConfig", schema: type[T]) -> T:
 
     Raises:
         MissingMandatoryValue: a value that has to be given is not.
-        RobomemError: a value out of its range.
+        RobomemError: a value out of its range, or a key that `+key=value` has added.
     """
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
+    _refuse_additions(config)
     OmegaConf.resolve(config)
     try:
         converted = OmegaConf.to_object(config)
@@ -290,6 +291,20 @@ def hydra_program[T](name: str, schema: type[T]) -> Callable[[Callable[[T], None
         return main
 
     return decorate
+
+
+def _refuse_additions(node: Any, prefix: str = "") -> None:
+    """Raise for a key that the node's schema does not have."""
+    from omegaconf import DictConfig, OmegaConf
+
+    schema: Any = OmegaConf.get_type(node)
+    if not isinstance(node, DictConfig) or not is_dataclass(schema):
+        return
+    names = [entry.name for entry in fields(schema)]
+    for key in node:
+        if key not in names:
+            raise RobomemError(f"unknown configuration key '{prefix}{key}'{nearest(str(key), names)}")
+        _refuse_additions(node._get_node(key), f"{prefix}{key}.")
 
 
 def _thaw(node: Any) -> None:

@@ -51,7 +51,12 @@ class Episode:
         found = {name: array.shape for name, array in arrays.items()}
         if found != expected:
             raise SpecMismatch(f"episode of seed {self.seed} has {found}, the dataset expects {expected}")
+        self.check_finite()
+
+    def check_finite(self) -> None:
+        """Raise `NonFiniteError` for a NaN or an infinity in proprioception, actions, reward or time."""
         for name in ("proprio", "actions", "timestamps", "reward"):
-            if not np.isfinite(arrays[name]).all():
-                tick = int(np.argwhere(~np.isfinite(arrays[name]))[0][0])
+            finite = np.isfinite(getattr(self, name))
+            if not finite.all():
+                tick = int(np.argwhere(~finite)[0][0])
                 raise NonFiniteError(f"{name} of the episode with seed {self.seed} is not finite at tick {tick}")

@@ -46,6 +46,7 @@ class HydraCommand(click.Command):
                     formatter.write_dl(rows)
 
     def _run(self, overrides: tuple[str, ...]) -> None:
+        self._refuse_dashes(overrides)
         program = importlib.import_module(self.module).main
         arguments, sys.argv = sys.argv, [f"robomem {self.name}", *overrides]
         # Hydra would print a traceback itself and exit; this way the exception arrives at the command line.
@@ -55,6 +56,15 @@ class HydraCommand(click.Command):
                 program()
         finally:
             sys.argv = arguments
+
+    def _refuse_dashes(self, overrides: tuple[str, ...]) -> None:
+        """Hydra would answer `--checkpoint=X` with the usage of its own flags."""
+        groups, settings = _defaults(self.config)
+        known = {name for name, _ in (*groups, *settings)}
+        for override in overrides:
+            name = override.removeprefix("--").split("=")[0]
+            if override.startswith("--") and name.split(".")[0] in known:
+                raise click.UsageError(f"settings have no dashes: {name}=VALUE in place of {override}")
 
 
 def describe_config_error(error: Exception) -> str | None:

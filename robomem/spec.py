@@ -54,13 +54,13 @@ class EmbodimentSpec:
     action_dt: float
     """Seconds between two actions."""
 
-    def check(self, other: "EmbodimentSpec", mine: str, theirs: str) -> None:
-        """Raise `SpecMismatch` naming every differing field and both sides (`mine`, `theirs`)."""
+    def check(self, other: "EmbodimentSpec", mine: str, theirs: str, fix: str) -> None:
+        """Raise `SpecMismatch` naming every differing field, both sides (`mine`, `theirs`), and what to do (`fix`)."""
         differences = [
             f"{field}: {mine} has {a!r}, {theirs} has {b!r}" for field, a, b in _differences(self, other, prefix="")
         ]
         if differences:
-            raise SpecMismatch(f"{mine} does not fit {theirs}: " + "; ".join(differences))
+            raise SpecMismatch(f"{mine} does not fit {theirs}: {'; '.join(differences)}; {fix}")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -85,7 +85,8 @@ class PolicySpec(EmbodimentSpec):
     observe_period: float
     """Seconds between observations that the policy was trained with."""
     max_gap: float
-    """Largest time between observations, in seconds, that the policy may be trusted with."""
+    """Largest time between observations, in seconds, that the policy may be trusted with: one dropped tick, or what 99%
+    of the gaps in its training stayed within, those included that augmentation made by dropping ticks."""
     statistics_hash: str
     """Digest of the normalisation statistics the weights were trained with."""
 

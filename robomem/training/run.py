@@ -3,15 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
-
-import numpy as np
+from typing import Any, cast
 
 from robomem.checkpoint import BuildPolicy, default_build, read_spec, write_policy
 from robomem.config import TrainConfig
 from robomem.contract import Policy
 from robomem.devices import find_device
-from robomem.errors import NonFiniteError, SpecMismatch
+from robomem.errors import NonFiniteError
 from robomem.spec import EmbodimentSpec, PolicySpec
 from robomem.statistics import Statistics
 from robomem.training.display import Display
@@ -24,9 +22,6 @@ from robomem.training.run_folder import METRICS, RunFolder
 from robomem.training.snapshot import Snapshot, restore_snapshot, write_snapshot
 from robomem.training.step import StepSettings
 
-if TYPE_CHECKING:
-    from robomem.datasets.lerobot_reader import EpisodeReader
-
 
 class Run:
     """A run that is not finished."""
@@ -34,12 +29,13 @@ class Run:
     def __init__(self, folder: RunFolder, config: TrainConfig, build: BuildPolicy | None = None) -> None:
         """Read the dataset and build the policy (see `robomem.train.train`)."""
         from robomem.datasets.lerobot_reader import EpisodeReader
-        from robomem.datasets.statistics import compute_statistics
+        from robomem.datasets.statistics import common_gap, compute_statistics
 
         self._folder, self._config, self._device = folder, config, find_device(config.device)
         self._reader = EpisodeReader(config.data.root, cache_bytes=config.data.cache_bytes)
         self._statistics = compute_statistics(self._reader)
-        self._spec = make_spec(self._reader, config.policy["horizon"], self._statistics)
+        gap = common_gap(self._reader, config.data.augmentation, config.seed)
+        self._spec = make_spec(self._reader.embodiment, config.policy["horizon"], gap, self._statistics)
         seed_all(config.seed)
         policy = (build or default_build())(config.policy, self._spec, self._statistics)
         self._learner = make_learner(policy.to(self._device), config.optim)
@@ -76,10 +72,7 @@ class Run:
 
     def _restore(self, checkpoint: Path) -> Snapshot:
         mine, theirs = f"the run {self._folder.path}", f"the dataset {self._config.data.root}"
-        try:
-            read_spec(checkpoint).check(self._spec, mine, theirs)
-        except SpecMismatch as error:
-            raise SpecMismatch(f"{error}; restore the dataset, or start another run with name=...") from error
+        read_spec(checkpoint).check(self._spec, mine, theirs, "restore the dataset, or start another run with name=...")
         return restore_snapshot(checkpoint, self._learner, self._device)
 
     def _save(self, snapshot: Snapshot) -> Path:
@@ -96,18 +89,13 @@ class Run:
         return f"{policy}; {data}; " + (f"going on from {checkpoint}" if checkpoint else f"run {self._folder.path}")
 
 
-def make_spec(reader: "EpisodeReader", horizon: int, statistics: Statistics) -> PolicySpec:
-    """The contract of a policy that is trained on a dataset.
-
-    It may be trusted with the longest time between observations that the data have, and with one dropped tick.
-    """
-    embodiment = reader.embodiment
-    gaps = (np.diff(reader.without_images(i).timestamps).max(initial=0.0) for i in range(len(reader)))
+def make_spec(embodiment: EmbodimentSpec, horizon: int, gap: float, statistics: Statistics) -> PolicySpec:
+    """The contract of a policy trained on data with a common gap (see `PolicySpec.max_gap`), in seconds."""
     return PolicySpec(
         **{field.name: getattr(embodiment, field.name) for field in fields(EmbodimentSpec)},
         horizon=horizon,
         observe_period=embodiment.action_dt,
-        max_gap=max(2 * embodiment.action_dt, *map(float, gaps)),
+        max_gap=max(2 * embodiment.action_dt, gap),
         statistics_hash=statistics.digest,
     )
 

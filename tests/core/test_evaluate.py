@@ -1,32 +1,22 @@
 """Records of an evaluation: durable, resumable, never mixed, and the same twice."""
 
 import json
-import random
-import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-import toy_env
-from hydra import compose, initialize_config_module
-from toy_env import INSTRUCTION, CueEnvironment, ToyPolicy, evaluate_slowly, policy_spec
+from toy_env import INSTRUCTION, CueEnvironment, ToyPolicy, evaluate_toy
+from untrained import untrained
 
-from robomem import checkpoint
 from robomem.cli import run
-from robomem.config import EvalConfig, TrainConfig, register_schemas, to_dataclass
+from robomem.config import EvalConfig
 from robomem.errors import RobomemError
 from robomem.evaluate import complete, evaluate
 from robomem.intervals import wilson
-from robomem.policies.build import build_policy
 from robomem.records import EpisodeLog, load_results
 from robomem.rollout import EpisodeResult, rollout
 from robomem.sim.embodiment import MIKASA
-from robomem.statistics import Statistics, VectorStatistics
 from robomem.summary import digest, summarise, table
 
 EPISODES = 12
@@ -39,37 +29,13 @@ def result(seed: int, **changes) -> EpisodeResult:
 
 
 def test_same_seeds_give_the_same_digest_and_a_resumed_run_too(tmp_path: Path) -> None:
-    first, second = (evaluate_slowly(tmp_path / name, EPISODES, 0).results for name in ("a", "b"))
+    first, second = (evaluate_toy(tmp_path / name, EPISODES).results for name in ("a", "b"))
     assert digest(first) == digest(second)
     assert {(r.instruction, r.candidates) for r in load_results(tmp_path / "a")} == {(INSTRUCTION, 2)}
-    evaluate_slowly(tmp_path / "c", EPISODES // 2, 0)
-    assert digest(evaluate_slowly(tmp_path / "c", EPISODES, 0).results) == digest(first)
+    evaluate_toy(tmp_path / "c", EPISODES // 2)
+    assert digest(evaluate_toy(tmp_path / "c", EPISODES).results) == digest(first)
     assert digest(first[1:]) != digest(first)
     assert digest([replace(first[0], total_reward=1.0), *first[1:]]) != digest(first)
-
-
-def test_kill_9_loses_no_result(tmp_path: Path) -> None:
-    command = [sys.executable, toy_env.__file__, str(tmp_path / "killed"), str(EPISODES), "0.02"]
-    lines = tmp_path / "killed" / "episodes.jsonl"
-    rng = random.Random(0)
-    saved: list[bytes] = []
-    for _ in range(2):
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        wanted = len(saved) + rng.randint(1, 3)
-        while process.poll() is None and not (lines.exists() and lines.read_bytes().count(b"\n") >= wanted):
-            time.sleep(0.01)
-        time.sleep(rng.random() * 0.3)
-        process.send_signal(signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL
-        now = lines.read_bytes().splitlines(keepends=True)
-        assert now[: len(saved)] == saved
-        saved = [line for line in now if line.endswith(b"\n")]
-        assert len(saved) >= wanted
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    assert lines.read_bytes().splitlines(keepends=True)[: len(saved)] == saved
-    results = load_results(tmp_path / "killed")
-    assert sorted(r.seed for r in results) == list(range(EPISODES))
-    assert digest(results) == digest(evaluate_slowly(tmp_path / "whole", EPISODES, 0).results)
 
 
 def test_a_torn_line_is_mended(tmp_path: Path) -> None:
@@ -189,26 +155,8 @@ def test_baselines_on_the_real_task(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert evaluate(oracle)["deterministic_digest"] == summary["deterministic_digest"]
 
 
-def untrained_checkpoint(folder: Path) -> Path:
-    """A run of the memoryless policy before its first training step."""
-    register_schemas()
-    with initialize_config_module("robomem.configs", version_base="1.3"):
-        config = compose("train", ["policy=memoryless", "max_steps=1", "data.root=none"])
-    policy_config = to_dataclass(config, TrainConfig).policy
-    statistics = Statistics(
-        proprio=VectorStatistics(mean=(0.0,) * 7, std=(1.0,) * 7, low=(-1.0,) * 7, high=(1.0,) * 7),
-        action=VectorStatistics(mean=(0.0,) * 7, std=(1.0,) * 7, low=(-1.0,) * 7, high=(1.0,) * 7),
-        ticks=1,
-    )
-    spec = replace(policy_spec(MIKASA, policy_config["horizon"]), statistics_hash=statistics.digest)
-    torch.manual_seed(0)
-    policy = build_policy(policy_config, spec, statistics)
-    checkpoint.save(folder / "checkpoints" / "step-00000000", policy, policy_config, spec, statistics)
-    return folder
-
-
 def test_a_checkpoint_on_the_real_task(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = untrained_checkpoint(tmp_path)
+    path = untrained(MIKASA, "policy=memoryless").save(tmp_path)
     command = ["eval", f"checkpoint={path}", "sim.render=lite", "sim.workers=1", "episodes=2", "videos=1"]
     assert run(command) == 0
     assert "memoryless on RememberColor3-VLA-v0, 2 episodes" in capsys.readouterr().out

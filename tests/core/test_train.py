@@ -2,13 +2,9 @@
 
 import json
 import os
-import random
 import resource
 import shutil
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,14 +14,18 @@ import numpy as np
 import pytest
 import torch
 from filelock import FileLock
+from run_ends import assert_same_end, contents, lines
 from tiny import CONFIG, EMBODIMENT, TinyPolicy, build_tiny, tiny_episode, write_tiny_dataset
 from torch import nn
-from train_tiny import tiny_config
 
 from robomem import checkpoint
-from robomem.config import CheckpointsConfig, TrackerConfig, TrainConfig
+from robomem.config import CheckpointsConfig, OptimConfig, TrackerConfig, TrainConfig
 from robomem.contract import Memory, Window
+from robomem.datasets.augment import EpisodeAugmentation
+from robomem.datasets.config import DataConfig
+from robomem.datasets.lerobot_reader import EpisodeReader
 from robomem.datasets.lerobot_writer import EpisodeWriter
+from robomem.datasets.sequences import SequenceBatches
 from robomem.errors import NonFiniteError, RobomemError, SpecMismatch
 from robomem.train import train
 from robomem.training.learner import learning_rate
@@ -48,7 +48,19 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def config(dataset: Path, tmp_path: Path) -> TrainConfig:
-    return tiny_config(dataset, tmp_path / "run")
+    """A run of 20 steps of 2 lanes, with a checkpoint after every 5."""
+    augmentation = EpisodeAugmentation(channel_permutation=0.5)
+    return TrainConfig(
+        name="tiny",
+        run_dir=str(tmp_path / "run"),
+        max_steps=20,
+        device="cpu",
+        policy=CONFIG,
+        data=DataConfig(root=str(dataset), batch_size=2, window=4, augmentation=augmentation),
+        optim=OptimConfig(lr=0.01, warmup_steps=3),
+        checkpoints=CheckpointsConfig(every=5),
+        tracker=TrackerConfig(every=4),
+    )
 
 
 class Hooked(TinyPolicy):
@@ -86,30 +98,6 @@ def run(config: TrainConfig, build: checkpoint.BuildPolicy = build_tiny) -> Path
     return train(config, build=build)
 
 
-def lines(run_dir: Path) -> list[dict[str, float]]:
-    """The metrics, without what depends on the clock."""
-    read = [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
-    return [{name: value for name, value in line.items() if name not in ("time_s", "frames_per_s")} for line in read]
-
-
-def contents(run_dir: Path) -> dict[str, Any]:
-    """The newest checkpoint byte for byte, without what depends on the clock."""
-    folder = checkpoint.resolve(run_dir)
-    found: dict[str, Any] = {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
-    state = json.loads(found.pop("training/state.json"))
-    state["position"].pop("elapsed")
-    state["meter"].pop("seconds")
-    state["random"].pop("python")  # drawn from by the run-time checks of shapes, in the thread that assembles windows
-    return {**found, "state": state, "step": folder.name}
-
-
-def assert_same_end(found: Path, expected: Path) -> None:
-    mine, theirs = contents(found), contents(expected)
-    assert {name for name in mine if mine[name] != theirs.get(name)} == set()
-    assert mine.keys() == theirs.keys()
-    assert lines(found) == lines(expected)
-
-
 def test_run_folder_holds_what_was_run(config: TrainConfig) -> None:
     run_dir = train(config, ["seed=0"], build_tiny)
     assert {path.name for path in run_dir.iterdir()} - {".lock"} == {
@@ -126,6 +114,18 @@ def test_run_folder_holds_what_was_run(config: TrainConfig) -> None:
     policy = checkpoint.load(run_dir, build=build_tiny)
     assert policy.spec.embodiment == EMBODIMENT
     assert (policy.spec.horizon, policy.spec.observe_period, policy.spec.max_gap) == (3, 0.05, 0.1)
+
+
+def test_the_policy_is_trusted_with_the_gaps_it_was_trained_on(config: TrainConfig, dataset: Path) -> None:
+    """Those between the ticks that augmentation keeps."""
+    thinned = EpisodeAugmentation(keep=0.3)
+    run_dir = run(replace(config, data=replace(config.data, augmentation=thinned), max_steps=1))
+    windows = SequenceBatches(EpisodeReader(dataset), 2, 4, 3, config.seed, thinned).epoch(0)
+    gaps = np.concatenate([window.dt[window.valid & ~window.is_first].numpy() for window in windows])
+    trusted = checkpoint.load(run_dir, build=build_tiny).spec.max_gap
+    assert trusted > 0.1
+    assert np.isclose(gaps, trusted).any()
+    assert (gaps > trusted + 1e-6).mean() <= 0.01
 
 
 def test_training_learns(config: TrainConfig) -> None:
@@ -163,26 +163,6 @@ def test_crashed_run_ends_as_one_that_was_not(config: TrainConfig, tmp_path: Pat
     with (Path(config.run_dir) / "metrics.jsonl").open("a") as file:
         file.write('{"step": 9, "lo')
     assert_same_end(run(config), whole)
-
-
-def test_killed_run_ends_as_one_that_was_not(config: TrainConfig, dataset: Path, tmp_path: Path) -> None:
-    config = replace(config, max_steps=60)
-    whole = run(replace(config, run_dir=str(tmp_path / "whole")))
-    command = [sys.executable, TESTS / "support/train_tiny.py", dataset, config.run_dir, str(config.max_steps)]
-    for _ in range(2):
-        before = _steps_saved(config)
-        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        assert child.stdout is not None
-        child.stdout.readline()
-        time.sleep(random.SystemRandom().uniform(0, 1))
-        child.kill()
-        assert child.wait() in (-signal.SIGKILL, 0), child.stdout.read()
-        assert _steps_saved(config) >= before
-    assert_same_end(run(config), whole)
-
-
-def _steps_saved(config: TrainConfig) -> int:
-    return max(map(checkpoint.steps_of, checkpoint.list_checkpoints(Path(config.run_dir))), default=0)
 
 
 def test_finished_run_is_left_alone(config: TrainConfig, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,11 +1,9 @@
-"""A small memory task, policies for it, and its recorded episodes; run as a script it evaluates, to be killed.
+"""A small memory task, policies for it, and its recorded episodes.
 
 The task: a colour is shown for one or two ticks, then grey; from tick 3 on the end of a line that the colour stands for
 is to be reached.
 """
 
-import sys
-import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -49,10 +47,9 @@ def cue_ticks(seed: int) -> int:
 class CueEnvironment:
     """The task in N rows; episodes differ in length, and so does the time between observations."""
 
-    def __init__(self, num_envs: int, pause: float = 0.0) -> None:
+    def __init__(self, num_envs: int) -> None:
         self.embodiment, self.num_envs, self.horizon = EMBODIMENT, num_envs, HORIZON
         self.candidates = 2
-        self.pause = pause
         self.seeds = [0] * num_envs
         self.tick = np.zeros(num_envs, int)
         self.x = np.zeros(num_envs)
@@ -67,7 +64,6 @@ class CueEnvironment:
     def step(self, actions: np.ndarray) -> Step:
         assert actions.shape == (self.num_envs, 1)
         assert (np.abs(actions) <= 1).all(), "the action leaves the limits"
-        time.sleep(self.pause)
         running = ~self.done
         self.x = np.where(running, np.clip(self.x + 0.25 * actions[:, 0], -1, 1), self.x)
         self.tick = self.tick + running
@@ -239,13 +235,8 @@ def record_dataset(root: Path, episodes: int) -> Path:
     return root
 
 
-def evaluate_slowly(folder: Path, episodes: int, pause: float) -> EpisodeLog:
-    """Evaluate a policy in two rows, pausing at every step."""
+def evaluate_toy(folder: Path, episodes: int) -> EpisodeLog:
+    """Evaluate a policy in two rows."""
     with EpisodeLog(folder, {"env_id": "Cue"}) as log:
-        play = partial(rollout, ToyPolicy(), CueEnvironment(2, pause), replan_every=3)
-        complete(log, range(episodes), play)
+        complete(log, range(episodes), partial(rollout, ToyPolicy(), CueEnvironment(2), replan_every=3))
     return log
-
-
-if __name__ == "__main__":
-    evaluate_slowly(Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))

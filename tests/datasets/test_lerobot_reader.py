@@ -83,7 +83,7 @@ def test_episodes_cannot_be_changed_by_accident(root: Path) -> None:
 def test_another_embodiment_is_named(root: Path) -> None:
     other = replace(EMBODIMENT, cameras=EMBODIMENT.cameras[:1])
     with pytest.raises(SpecMismatch, match=r"the dataset has \['base', 'hand'\], the policy has \['base'\]"):
-        EpisodeReader(root).embodiment.check(other, "the dataset", "the policy")
+        EpisodeReader(root).embodiment.check(other, "the dataset", "the policy", "train another")
 
 
 def test_a_missing_dataset_is_named(root: Path, tmp_path: Path) -> None:
