@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import click
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from robomem.errors import RobomemError, nearest
 from robomem.files import disk_guard, write_atomic, write_json
-from robomem.probes import PROBES, check_name
+from robomem.probes import PROBES
 
 if TYPE_CHECKING:
     from robomem.probes.cells import Cell
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--memory", "modules", multiple=True, metavar="NAME",
-    help="A memory module of configs/memory, repeatable; by default all. With `-ticks` behind its name it is not told "
-    "the measured time.",
+    help="A memory module of configs/memory, or NAME:KEY=VALUE,KEY=VALUE with other settings, for example "
+    "gru:time=false. Repeatable; by default all.",
 )  # fmt: skip
 @click.option("--seeds", default=1, show_default=True, type=click.IntRange(min=1), help="Trainings of each cell.")
 @click.option("--steps", default=1500, show_default=True, type=click.IntRange(min=1), help="Training steps, at most.")
@@ -53,16 +54,20 @@ def plan(probes: Sequence[str], modules: Sequence[str], seeds: int) -> list["Cel
     Raises:
         RobomemError: a name that does not exist; the nearest that does is named.
     """
-    from robomem.probes.cells import Cell
-    from robomem.probes.model import COUNTING, memories
+    from robomem.probes.cells import Cell, load_probe
+    from robomem.probes.model import module_config
 
-    known = memories()
     for probe in probes:
-        check_name("probe", probe, list(PROBES))
+        if probe not in PROBES:
+            raise RobomemError(f"no probe {probe!r}{nearest(probe, PROBES)}")
     for module in modules:
-        check_name("memory module", module.removesuffix(COUNTING), known)
+        module_config("memory", module)
+    tested = {name: load_probe(name) for name in probes or PROBES}
     return [
-        Cell(probe, module, seed) for seed in range(seeds) for probe in probes or PROBES for module in modules or known
+        Cell(name, module, seed)
+        for seed in range(seeds)
+        for name, probe in tested.items()
+        for module in (modules if modules and probe.group == "memory" else probe.subjects)
     ]
 
 

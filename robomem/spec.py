@@ -102,6 +102,8 @@ def _tuple(value: Any) -> Any:
 
 def _differences(a: Any, b: Any, prefix: str) -> list[tuple[str, Any, Any]]:
     """Leaves at which two specs differ, as (path, left, right)."""
+    if isinstance(a, VectorSpec) and isinstance(b, VectorSpec) and a.names != b.names:
+        return [(f"{prefix}.names".lstrip("."), a.names, b.names)]  # units and limits differ with them
     if is_dataclass(a) and is_dataclass(b):
         return [
             d for f in fields(a) for d in _differences(getattr(a, f.name), getattr(b, f.name), f"{prefix}.{f.name}")

@@ -1,8 +1,11 @@
 """Parts of memories that hold tokens: pooling an observation, reading what is held, and the layer that follows."""
 
+import math
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
+from torch.nn import functional
 
 from robomem.policies.memory.reader import AGES, encode_age
 from robomem.policies.tokens import Layout
@@ -29,6 +32,43 @@ class TokenPool(nn.Module):
         return torch.cat([seen, self.layout.cognitive(tokens)[..., None, :]], dim=-2)
 
 
+class Attention(nn.Module):
+    """Multi-head attention that rounds alike in training and in acting, where `nn.MultiheadAttention` does not."""
+
+    def __init__(self, channels: int, heads: int) -> None:
+        """Attend from and to tokens of `channels` channels."""
+        super().__init__()
+        self.heads = heads
+        self.query, self.value, self.out = (nn.Linear(channels, channels) for _ in range(3))
+        self.key = nn.Linear(channels, channels, bias=False)  # a bias would be the same for all keys
+
+    def forward(
+        self,
+        queries: Float[Tensor, "B Q D"],
+        keys: Float[Tensor, "B M D"],
+        values: Float[Tensor, "B M D"],
+        used: Bool[Tensor, "B M"] | None = None,
+    ) -> Float[Tensor, "B Q D"]:
+        """What the tokens, or those of them that are used, say to each query."""
+        query, key, value = (
+            self._split(self.query(queries)),
+            self._split(self.key(keys)),
+            self._split(self.value(values)),
+        )
+        mask = None if used is None else used[:, None, None]
+        read = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        return self.out(read.transpose(1, 2).flatten(2))
+
+    def weights(self, queries: Tensor, keys: Tensor, used: Tensor) -> Float[Tensor, "B Q M"]:
+        """Attention of each query to each token, averaged over heads."""
+        query, key = self._split(self.query(queries)), self._split(self.key(keys))
+        logits = query @ key.transpose(-1, -2) / key.shape[-1] ** 0.5
+        return logits.masked_fill(~used[:, None, None], -math.inf).softmax(-1).mean(1)
+
+    def _split(self, tokens: Float[Tensor, "B M D"]) -> Float[Tensor, "B heads M size"]:
+        return tokens.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+
+
 class TokenReader(nn.Module):
     """Cross-attention that learns what to compare, where `EntryReader` compares what looks alike.
 
@@ -41,7 +81,9 @@ class TokenReader(nn.Module):
         super().__init__()
         self.norm = nn.LayerNorm(channels)
         self.age = nn.Linear(2 * AGES, channels)
-        self.attention = nn.MultiheadAttention(channels, heads, add_bias_kv=True, batch_first=True)
+        self.sink_key = nn.Parameter(torch.randn(channels))
+        self.sink_value = nn.Parameter(torch.zeros(channels))
+        self.attention = Attention(channels, heads)
 
     def forward(
         self,
@@ -51,13 +93,24 @@ class TokenReader(nn.Module):
         used: Bool[Tensor, "B M"],
     ) -> Float[Tensor, "B Q D"]:
         """What the used tokens say to each query."""
-        keys = tokens + self.age(encode_age(age))
-        return self.attention(self.norm(queries), keys, tokens, key_padding_mask=~used, need_weights=False)[0]
+        values = _prepend(self.sink_value, tokens)
+        return self.attention(self.norm(queries), self._keys(tokens, age), values, _usable(used))
 
     def weights(self, queries: Tensor, tokens: Tensor, age: Tensor, used: Tensor) -> Float[Tensor, "B Q M"]:
         """Attention of each query to each token, averaged over heads; the rest went to the sink."""
-        keys = tokens + self.age(encode_age(age))
-        return self.attention(self.norm(queries), keys, tokens, key_padding_mask=~used)[1][..., :-1]
+        return self.attention.weights(self.norm(queries), self._keys(tokens, age), _usable(used))[..., 1:]
+
+    def _keys(self, tokens: Tensor, age: Tensor) -> Tensor:
+        return _prepend(self.sink_key, tokens + self.age(encode_age(age)))
+
+
+def _prepend(sink: Float[Tensor, " D"], tokens: Float[Tensor, "B M D"]) -> Float[Tensor, "B M+1 D"]:
+    return torch.cat([sink.expand(len(tokens), 1, -1), tokens], dim=1)
+
+
+def _usable(used: Bool[Tensor, "B M"]) -> Bool[Tensor, "B M+1"]:
+    """The sink always is."""
+    return functional.pad(used, (1, 0), value=True)
 
 
 class FeedForward(nn.Module):
@@ -72,7 +125,7 @@ class FeedForward(nn.Module):
 
     def forward(self, tokens: Float[Tensor, "*B N D"]) -> Float[Tensor, "*B N D"]:
         """What to add to the tokens."""
-        return self.out(nn.functional.gelu(self.enter(self.norm(tokens))))
+        return self.out(functional.gelu(self.enter(self.norm(tokens))))
 
 
 def silence(*outputs: nn.Linear) -> None:

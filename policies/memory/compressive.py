@@ -22,7 +22,7 @@ class Compressive(MemoryModule):
     are within reach.
     """
 
-    def __init__(self, layout: Layout, *, recent: int = 5, compressed: int = 16, rate: int = 4, heads: int = 2) -> None:
+    def __init__(self, layout: Layout, *, recent: int = 5, compressed: int = 8, rate: int = 4, heads: int = 2) -> None:
         """Build an empty memory.
 
         Args:

@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from robomem.errors import RobomemError
 from robomem.policies.memory.base import State
 from robomem.policies.memory.recurrent import TIME_SCALES, Cell
-from robomem.policies.memory.scan import hold, linear_scan, shift
+from robomem.policies.memory.scan import hold, linear_scan
 
 
 class Flow(Cell):
-    """State m, and the content and the rate 1 / tau that drive it until the next observation.
+    """State m, and the course it is on until the next observation: content u and, by a sigmoid in log space, tau.
 
     The state is bounded by the contents. An observation reaches it as time passes; with `jump` also at once, by a gated
     write, which depends on how often one observes and not on time alone.
@@ -53,8 +53,7 @@ class Flow(Cell):
         self.log_bounds = math.log(time_scales[0]), math.log(time_scales[1])
         self.rates = hidden // 2 if oscillating else hidden
         sources = inputs + hidden if prior else inputs
-        self.content = nn.Linear(sources, hidden)
-        self.pace = nn.Linear(sources, self.rates)
+        self.course = nn.Linear(sources, hidden + self.rates)
         self.write = nn.Linear(sources, hidden + self.rates) if jump else None
         self.turns = nn.Parameter(spread_turns(self.rates)) if oscillating else None
         self.reset_parameters()
@@ -62,15 +61,15 @@ class Flow(Cell):
     @torch.no_grad()
     def reset_parameters(self) -> None:
         """Time scales log-uniform over the channels, at first nearly the same for all inputs; a gate nearly closed."""
-        self.pace.weight *= 0.1
-        self.pace.bias.copy_(torch.logit((torch.arange(self.rates) + 0.5) / self.rates))
+        self.course.weight[self.features :] *= 0.1
+        self.course.bias[self.features :] = torch.logit((torch.arange(self.rates) + 0.5) / self.rates)
         if self.write is not None:
             self.write.bias[self.features :] = -1
 
     def init(self, batch: int) -> State:
-        """Zeros: no memory, and a rate at which nothing moves."""
-        sizes = {"memory": self.features, "content": self.features, "rate": self.rates}
-        return {name: self.pace.bias.new_zeros(batch, size) for name, size in sizes.items()}
+        """Zeros: no memory, on its way to none."""
+        bias = self.course.bias
+        return {"memory": bias.new_zeros(batch, self.features), "course": bias.new_zeros(batch, len(bias))}
 
     def step(self, state: State, inputs: Tensor, dt: Tensor) -> tuple[Tensor, State]:
         """Flow for `dt` seconds as the previous observation said, then hear what the new one says."""
@@ -79,31 +78,34 @@ class Flow(Cell):
         if self.write is not None:
             keep, written = self._jump(self.write(sources))
             memory = self._real(keep * self._channels(memory) + written)
-        return memory, {"memory": memory, "content": self.content(sources), "rate": self._rate(sources)}
+        return memory, {"memory": memory, "course": self.course(sources)}
 
     def scan(self, state: State, inputs: Tensor, dt: Tensor, valid: Tensor, is_first: Tensor) -> tuple[Tensor, State]:
         """All ticks at once, unless each needs the memory of the one before."""
         if self.prior:
             return super().scan(state, inputs, dt, valid, is_first)
-        content = hold(self.content(inputs), state["content"], valid, is_first)
-        rate = hold(self._rate(inputs), state["rate"], valid, is_first)
-        held = shift(content, state["content"], is_first), shift(rate, state["rate"], is_first)
-        decay, drive = settle(self._channels(held[0]), held[1], dt, self.turns)
+        before, after = hold(self.course(inputs), state["course"], valid, is_first)
+        decay, drive = self._settle(before, dt)
         if self.write is not None:
             keep, written = self._jump(self.write(inputs))
             decay, drive = keep * decay, keep * drive + written
         memory = self._real(linear_scan(decay, drive, self._channels(state["memory"]), valid, is_first))
-        return memory, {"memory": memory[:, -1], "content": content[:, -1], "rate": rate[:, -1]}
+        return memory, {"memory": memory[:, -1], "course": after}
 
     def advance(self, state: State, dt: Tensor) -> State:
         """Flow for `dt` seconds, such as to the moment at which an action will be executed."""
-        decay, drive = settle(self._channels(state["content"]), state["rate"], dt, self.turns)
+        decay, drive = self._settle(state["course"], dt)
         return {**state, "memory": self._real(decay * self._channels(state["memory"]) + drive)}
 
-    def _rate(self, sources: Float[Tensor, "*B I"]) -> Float[Tensor, "*B K"]:
-        """1 / tau, from the shortest to the longest time scale by a sigmoid in log space."""
+    def split(self, course: Float[Tensor, "*B _"]) -> tuple[Tensor, Float[Tensor, "*B K"]]:
+        """Content, (*B, K) and complex if it oscillates, and rate 1 / tau in 1/s."""
+        content, pace = course[..., : self.features], course[..., self.features :]
         shortest, longest = self.log_bounds
-        return (-shortest - (longest - shortest) * self.pace(sources).sigmoid()).exp()
+        return self._channels(content), (-shortest - (longest - shortest) * pace.sigmoid()).exp()
+
+    def _settle(self, course: Tensor, dt: Tensor) -> tuple[Tensor, Tensor]:
+        content, rate = self.split(course)
+        return settle(content, rate, dt, self.turns)
 
     def _jump(self, raw: Tensor) -> tuple[Tensor, Tensor]:
         """Share of the memory that is kept, and what is written in place of the rest."""

@@ -21,7 +21,7 @@ class HeatmapBank(MemoryModule):
     """Keeps the last few maps of feature and place, at least `interval` seconds apart, read by cross-attention."""
 
     def __init__(
-        self, layout: Layout, *, entries: int = 9, layers: int = 2, heads: int = 2, interval: float = 0.5
+        self, layout: Layout, *, entries: int = 9, layers: int = 1, heads: int = 2, interval: float = 0.5
     ) -> None:
         """Build an empty bank.
 

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from robomem.policies.memory.attention import FeedForward, TokenReader, silence
+from robomem.policies.memory.attention import Attention, FeedForward, TokenReader, silence
 from robomem.policies.memory.base import MemoryModule, State
 from robomem.policies.tokens import Layout
 
@@ -91,13 +91,13 @@ class _Layer(nn.Module):
     def __init__(self, channels: int, slots: int, heads: int) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(channels)
-        self.attention = nn.MultiheadAttention(channels, heads, batch_first=True)
+        self.attention = Attention(channels, heads)
         self.mem2tok = TokenReader(channels, heads)
         self.token_mlp = FeedForward(channels)
-        silence(self.attention.out_proj, self.mem2tok.attention.out_proj, self.token_mlp.out)
+        silence(self.attention.out, self.mem2tok.attention.out, self.token_mlp.out)
         self.slot = nn.Parameter(0.02 * torch.randn(slots, channels))
         self.query_norm, self.token_norm = nn.LayerNorm(channels), nn.LayerNorm(channels)
-        self.tok2mem = nn.MultiheadAttention(channels, heads, batch_first=True)
+        self.tok2mem = Attention(channels, heads)
         self.memory_mlp = FeedForward(channels)
         self.memory_norm = nn.LayerNorm(channels)
 
@@ -106,7 +106,7 @@ class _Layer(nn.Module):
     ) -> Float[Tensor, "B N D"]:
         """Tokens attend to each other, then to the memory."""
         normed = self.norm(tokens)
-        tokens = tokens + self.attention(normed, normed, normed, need_weights=False)[0]
+        tokens = tokens + self.attention(normed, normed, normed)
         tokens = tokens + self.mem2tok(tokens, held, age, used)
         return tokens + self.token_mlp(tokens)
 
@@ -120,5 +120,5 @@ class _Layer(nn.Module):
         """New content of the slot whose turn it is: what it held attends to the tokens."""
         content = turn.to(held.dtype)[:, None] @ (torch.where(used[..., None], held, 0.0) + self.slot)
         normed = self.token_norm(tokens)
-        content = content + self.tok2mem(self.query_norm(content), normed, normed, need_weights=False)[0]
+        content = content + self.tok2mem(self.query_norm(content), normed, normed)
         return self.memory_norm(content + self.memory_mlp(content))

@@ -92,8 +92,8 @@ class RecurrentMemory(MemoryModule):
         self.register_buffer("places", functional.pad(layout.grid(), (0, 0, 0, 1)), persistent=False)
         self.norm = nn.LayerNorm(size)
         self.cell = cell(size)
-        width = reads * self.channels
-        self.read = nn.Sequential(nn.Linear(self.cell.features, width), nn.GELU(), nn.Linear(width, width))
+        features = self.cell.features
+        self.read = nn.Sequential(nn.Linear(features, features), nn.GELU(), nn.Linear(features, reads * self.channels))
         self.integrator = integrator(layout)
         self.time = time
 

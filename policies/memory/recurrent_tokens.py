@@ -4,16 +4,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from robomem.policies.memory.attention import Attention, FeedForward
 from robomem.policies.memory.base import State
 from robomem.policies.memory.integrators import ContextTokens, MakeIntegrator
 from robomem.policies.memory.reader import AGES, encode_age
 from robomem.policies.memory.reads import ReadMemory, TokenRecurrence
 from robomem.policies.tokens import Layout
 
-OUTPUTS = ("self_attn.out_proj", "multihead_attn.out_proj", "linear2")
-"""Output projections of a layer."""
 DAMPING = 0.1
-"""Their scale to begin with: an observation changes the tokens little, so that what was seen lasts to be learned."""
+"""Scale of output projections to begin with: tokens change little, so that what was seen lasts to be learned."""
 
 
 class RecurrentTokens(ReadMemory):
@@ -52,17 +51,8 @@ class _Transformer(TokenRecurrence):
         super().__init__()
         self.initial = nn.Parameter(torch.randn(tokens, channels))
         self.elapsed = nn.Linear(2 * AGES, channels)
-        self.layers = nn.ModuleList(
-            nn.TransformerDecoderLayer(
-                channels, heads, 2 * channels, dropout=0.0, activation="gelu", batch_first=True, norm_first=True
-            )
-            for _ in range(depth)
-        )
+        self.layers = nn.ModuleList(_Layer(channels, heads) for _ in range(depth))
         self.norm = nn.LayerNorm(channels)
-        with torch.no_grad():
-            for name, parameter in self.layers.named_parameters():
-                if name.split(".", 1)[1].startswith(OUTPUTS):
-                    parameter.mul_(DAMPING)
 
     def init(self, batch: int) -> State:
         """Learned tokens."""
@@ -77,3 +67,23 @@ class _Transformer(TokenRecurrence):
             memory = layer(memory, inputs)
         memory = self.norm(memory).float()
         return memory, {"tokens": memory}
+
+
+class _Layer(nn.Module):
+    """Memory tokens attend to each other, then to the observation."""
+
+    def __init__(self, channels: int, heads: int) -> None:
+        super().__init__()
+        self.norm, self.cross_norm = nn.LayerNorm(channels), nn.LayerNorm(channels)
+        self.attention, self.cross_attention = Attention(channels, heads), Attention(channels, heads)
+        self.mlp = FeedForward(channels)
+        with torch.no_grad():
+            for output in (self.attention.out, self.cross_attention.out, self.mlp.out):
+                output.weight.mul_(DAMPING)
+                output.bias.zero_()
+
+    def forward(self, memory: Float[Tensor, "B M D"], observation: Float[Tensor, "B N D"]) -> Float[Tensor, "B M D"]:
+        normed = self.norm(memory)
+        memory = memory + self.attention(normed, normed, normed)
+        memory = memory + self.cross_attention(self.cross_norm(memory), observation, observation)
+        return memory + self.mlp(memory)

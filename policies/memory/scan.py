@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.nn import functional
 
 
 def linear_scan(
@@ -26,48 +27,60 @@ def linear_scan(
         h after each tick, (B, T, ...).
     """
     mask = (*valid.shape, *[1] * (drive.ndim - 2))
-    decay = torch.where(valid.view(mask), decay, 1)
-    decay = torch.where(is_first.view(mask), 0, decay)
-    return _Scan.apply(decay, torch.where(valid.view(mask), drive, 0), initial)
+    return _Scan.apply(decay, drive, initial, valid.view(mask), is_first.view(mask))
 
 
-def hold(values: Tensor, initial: Tensor, valid: Bool[Tensor, "B T"], is_first: Bool[Tensor, "B T"]) -> Tensor:
-    """Values of each tick or, where it is not valid, of the newest that was (of its episode, else 0): (B, T, ...)."""
-    mask = (*valid.shape, *[1] * (values.ndim - 2))
-    values = torch.where(valid.view(mask), values, 0)
+def hold(
+    values: Tensor, initial: Tensor, valid: Bool[Tensor, "B T"], is_first: Bool[Tensor, "B T"]
+) -> tuple[Tensor, Tensor]:
+    """What is held from one tick to the next: the value of the newest valid tick of the episode, zero before any.
+
+    Args:
+        values: Of each tick, (B, T, ...).
+        initial: Held before the first tick, (B, ...).
+        valid: Ticks whose value counts.
+        is_first: Ticks at which nothing is held any more.
+
+    Returns:
+        Held before each tick, (B, T, ...), and after the last, (B, ...).
+    """
     ticks = torch.arange(1, valid.shape[1] + 1, device=valid.device)
-    newest = torch.where(valid | is_first, ticks, 0).cummax(1).values
-    return torch.cat([initial[:, None], values], dim=1).gather(1, newest.view(mask).expand_as(values))
-
-
-def shift(held: Tensor, initial: Tensor, is_first: Bool[Tensor, "B T"]) -> Tensor:
-    """What was held before each tick, zero where an episode starts: (B, T, ...)."""
-    before = torch.cat([initial[:, None], held[:, :-1]], dim=1)
-    return torch.where(is_first.view(*is_first.shape, *[1] * (held.ndim - 2)), 0, before)
+    newest, start = (torch.where(mask, ticks, 0).cummax(1).values for mask in (valid, is_first))
+    nothing = len(ticks) + 1
+    after = torch.where(start > newest, nothing, newest)
+    before = torch.where(is_first, nothing, functional.pad(after[:, :-1], (1, 0)))
+    source = torch.cat([initial[:, None], values, torch.zeros_like(initial[:, None])], dim=1)
+    held, last = (
+        source.gather(1, index.view(*index.shape, *[1] * (values.ndim - 2)).expand(-1, -1, *values.shape[2:]))
+        for index in (before, after[:, -1:])
+    )
+    return held, last[:, 0]
 
 
 class _Scan(torch.autograd.Function):
     """The gradient of a scan is a scan backwards in time, which autograd through its levels would not find."""
 
     @staticmethod
-    def forward(ctx: Any, decay: Tensor, drive: Tensor, initial: Tensor) -> Tensor:
-        drive = drive.clone()
+    def forward(ctx: Any, decay: Tensor, drive: Tensor, initial: Tensor, valid: Tensor, is_first: Tensor) -> Tensor:
+        decay = torch.where(is_first, 0, torch.where(valid, decay, 1))
+        drive = torch.where(valid, drive, 0)
         drive[:, 0] += decay[:, 0] * initial
         states = _prefixes(decay, drive)
-        ctx.save_for_backward(decay, states, initial)
+        ctx.save_for_backward(decay, states, initial, valid, is_first)
         return states
 
     @staticmethod
     @once_differentiable
     def backward(  # pyright: ignore[reportIncompatibleMethodOverride] - the decorator has another name for it
         ctx: Any, gradient: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        decay, states, initial = ctx.saved_tensors
+    ) -> tuple[Tensor, Tensor, Tensor, None, None]:
+        decay, states, initial, valid, is_first = ctx.saved_tensors
         decay = decay.conj()
         later = torch.cat([torch.zeros_like(decay[:, :1]), decay[:, 1:].flip(1)], dim=1)
         drive = _prefixes(later, gradient.flip(1)).flip(1)
         before = torch.cat([initial[:, None], states[:, :-1]], dim=1)
-        return (drive * before.conj()).sum_to_size(decay.shape), drive, decay[:, 0] * drive[:, 0]
+        to_decay = torch.where(valid & ~is_first, drive * before.conj(), 0).sum_to_size(decay.shape)
+        return to_decay, torch.where(valid, drive, 0), decay[:, 0] * drive[:, 0], None, None
 
 
 def _prefixes(decay: Tensor, drive: Tensor) -> Tensor:

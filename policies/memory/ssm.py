@@ -7,7 +7,7 @@ from robomem.errors import RobomemError
 from robomem.policies.memory.base import State
 from robomem.policies.memory.flow import settle, spread_turns, to_complex, to_real
 from robomem.policies.memory.recurrent import Cell, spread
-from robomem.policies.memory.scan import hold, linear_scan, shift
+from robomem.policies.memory.scan import hold, linear_scan
 
 
 class SSM(Cell):
@@ -42,10 +42,10 @@ class SSM(Cell):
 
     def scan(self, state: State, inputs: Tensor, dt: Tensor, valid: Tensor, is_first: Tensor) -> tuple[Tensor, State]:
         """All ticks at once."""
-        held = hold(self.drive(inputs), state["input"], valid, is_first)
-        decay, drive = self._settle(shift(held, state["input"], is_first), dt)
+        before, after = hold(self.drive(inputs), state["input"], valid, is_first)
+        decay, drive = self._settle(before, dt)
         memory = to_real(linear_scan(decay, drive, to_complex(state["memory"]), valid, is_first))
-        return memory, {"memory": memory[:, -1], "input": held[:, -1]}
+        return memory, {"memory": memory[:, -1], "input": after}
 
     def advance(self, state: State, dt: Tensor) -> State:
         """`dt` seconds under the input that is held."""

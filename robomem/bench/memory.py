@@ -1,6 +1,5 @@
 """`robomem bench memory`: what each memory module gains by taking all ticks of a window at once."""
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from robomem.bench.timing import milliseconds
 from robomem.devices import find_device
 from robomem.factory import instantiate
 from robomem.files import write_json
@@ -96,8 +96,8 @@ def measure(
     inputs = tokens, dt, valid, is_first
     scans, steps = [], []
     for _ in range(repeats):
-        scans.append(_milliseconds(lambda: _learn(module, module.scan, inputs), device))
-        steps.append(_milliseconds(lambda: _learn(module, lambda *a: MemoryModule.scan(module, *a), inputs), device))
+        scans.append(milliseconds(lambda: _learn(module, module.scan, inputs), device))
+        steps.append(milliseconds(lambda: _learn(module, lambda *a: MemoryModule.scan(module, *a), inputs), device))
     parameters = sum(parameter.numel() for parameter in module.parameters())
     state = sum(value.numel() for value in module.init(1).values())
     return MemoryTiming(name, parameters, state, median(scans), median(steps))
@@ -109,19 +109,6 @@ def _learn(module: "MemoryModule", scan: Callable[..., Any], inputs: Inputs) -> 
     module.zero_grad()
     enriched, _ = scan(module.init(len(tokens)), tokens, *inputs[1:])
     enriched.backward(inputs[0])
-
-
-def _milliseconds(run: Callable[[], None], device: torch.device) -> float:
-    _wait(device)
-    start = time.perf_counter()
-    run()
-    _wait(device)
-    return 1000 * (time.perf_counter() - start)
-
-
-def _wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
 
 
 def _print(timings: Sequence[MemoryTiming], setting: dict[str, Any]) -> None:

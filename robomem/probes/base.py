@@ -1,16 +1,14 @@
 """What a probe is: episodes whose right answers need a memory, a loss and a score."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 from torch.nn import functional
 
-if TYPE_CHECKING:
-    from robomem.probes.model import ProbeModel
+from robomem.probes.model import Model, build_memory, modules
 
 PERIOD = 0.1
 """Seconds between two observations in training."""
@@ -63,6 +61,19 @@ class Probe:
     """The condition that stands for the probe in the table."""
     unit = "success"
     """Of a score; `s` (seconds) is an error, everything else is the better the higher."""
+    chance: float | None = None
+    """Score without memory, where it is known."""
+    group = "memory"
+    """Of the configurations whose modules it tests."""
+
+    @property
+    def subjects(self) -> list[str]:
+        """Names of the modules it tests unless others are asked for."""
+        return modules(self.group)
+
+    def build(self, name: str) -> Model:
+        """An untrained model around a module."""
+        return build_memory(name, self.features, self.outputs)
 
     def training(self, generator: Generator, rows: int) -> Batch:
         """Episodes to learn from."""
@@ -81,12 +92,7 @@ class Probe:
         right = (outputs.argmax(-1) == batch.target) * batch.weight
         return right.sum(1) / batch.weight.sum(1)
 
-    @property
-    def chance(self) -> float | None:
-        """Score without memory, where it is known."""
-        return 1 / self.outputs
-
-    def evaluate(self, model: "ProbeModel", generator: Generator, report: Report) -> Outcome:
+    def evaluate(self, model: Model, generator: Generator, report: Report) -> Outcome:
         """Test a trained model tick by tick under all conditions."""
         scores = {}
         for done, condition in enumerate(self.conditions):
@@ -96,9 +102,9 @@ class Probe:
         return Outcome(scores)
 
 
-def by_steps(model: "ProbeModel", batch: Batch) -> Float[Tensor, "B T O"]:
+def by_steps(model: Model, batch: Batch) -> Float[Tensor, "B T O"]:
     """Answers of a model that sees one observation after another."""
-    state, answers = model.memory.init(len(batch.dt)), []
+    state, answers = model.init(len(batch.dt)), []
     for tick in range(batch.dt.shape[1]):
         answer, state = model.step(state, batch.observation[:, tick], batch.dt[:, tick])
         answers.append(answer)
@@ -118,8 +124,3 @@ def draw(generator: Generator, low: int, high: int) -> int:
 def choose(generator: Generator, rows: int, count: int, of: int) -> Int[Tensor, "B K"]:
     """`count` different numbers below `of` per row, in random order."""
     return torch.rand(rows, of, generator=generator).argsort(1)[:, :count]
-
-
-def put(rows: Sequence[Tensor]) -> Tensor:
-    """Stack ticks, (B, F) each, to (B, T, F)."""
-    return torch.stack(list(rows), dim=1)

@@ -1,5 +1,6 @@
-"""One cell of the table: a probe, a memory module and a seed; measured once and kept."""
+"""One cell of the table: a probe, a module and a seed; measured once and kept."""
 
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -24,16 +25,16 @@ class Cell:
     """What is measured at once."""
 
     probe: str
-    memory: str
+    module: str
     seed: int
 
     def __str__(self) -> str:
         """As the progress bar shows it."""
-        return f"{self.probe} {self.memory} seed {self.seed}"
+        return f"{self.probe} {self.module} seed {self.seed}"
 
     def path(self, folder: Path) -> Path:
         """Of its file in a folder of results."""
-        return folder / "cells" / self.probe / f"{self.memory}-{self.seed}.json"
+        return folder / "cells" / self.probe / f"{re.sub('[^-+=.,a-z0-9_]', '-', self.module)}-{self.seed}.json"
 
     def is_finished(self, folder: Path, budget: "Budget") -> bool:
         """Whether its result is there.
@@ -56,9 +57,9 @@ class Cell:
 
 def settings(cell: Cell, budget: "Budget") -> dict[str, Any]:
     """What determines a result, beside the code."""
-    from robomem.probes.model import memory_config
+    from robomem.probes.model import module_config
 
-    return {**asdict(budget), "memory": dict(memory_config(cell.memory))}
+    return {**asdict(budget), "module": module_config(load_probe(cell.probe).group, cell.module)}
 
 
 def load_probe(name: str) -> "Probe":
@@ -82,10 +83,10 @@ def measure(cell: Cell, budget: "Budget", folder: Path, report: "Report") -> Map
     import torch
 
     from robomem.probes.learn import train
-    from robomem.probes.model import build
 
     probe = load_probe(cell.probe)
-    model = build(cell.memory, probe.features, probe.outputs, cell.seed)
+    torch.manual_seed(cell.seed)
+    model = probe.build(cell.module)
     start = time.process_time()
     steps = train(model, probe, budget, torch.Generator().manual_seed(cell.seed), lambda share: report(share / 2))
     trained = time.process_time()
@@ -97,7 +98,7 @@ def measure(cell: Cell, budget: "Budget", folder: Path, report: "Report") -> Map
         "cell": asdict(cell),
         "settings": settings(cell, budget),
         "parameters": {
-            "memory": sum(parameter.numel() for parameter in model.memory.parameters()),
+            "module": sum(parameter.numel() for parameter in model.subject.parameters()),
             "model": sum(parameter.numel() for parameter in model.parameters()),
         },
         "steps": steps,
@@ -114,5 +115,5 @@ def load_cells(folder: Path) -> list[dict[str, Any]]:
     order = {name: index for index, name in enumerate(PROBES)}
     return sorted(
         (result for result in results if result["cell"]["probe"] in order),
-        key=lambda result: (order[result["cell"]["probe"]], result["cell"]["memory"], result["cell"]["seed"]),
+        key=lambda result: (order[result["cell"]["probe"]], result["cell"]["module"], result["cell"]["seed"]),
     )

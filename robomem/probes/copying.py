@@ -20,6 +20,7 @@ class Copying(Probe):
     outputs = SYMBOLS
     conditions = tuple(f"{length} ticks" for length in LENGTHS)
     headline = conditions[1]
+    chance = 1 / SYMBOLS
 
     def training(self, generator: Generator, rows: int) -> Batch:
         """Few distractors."""

@@ -19,6 +19,7 @@ class Counting(Probe):
     outputs = MOST + 1
     conditions = tuple(f"{length} ticks" for length in LENGTHS)
     headline = conditions[1]
+    chance = 1 / (MOST + 1)
 
     def training(self, generator: Generator, rows: int) -> Batch:
         """Short episodes."""

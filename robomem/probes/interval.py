@@ -1,4 +1,8 @@
-"""Interval reproduction: act a stated number of seconds after a cue, whatever the frame rate."""
+"""Interval reproduction: act a stated number of seconds after a lamp has come on, whatever the frame rate.
+
+The lamp stays on, so every observation after the first one shows the same: a memory whose clock is the measured time
+does not mind how many of them there are, or when.
+"""
 
 from dataclasses import dataclass
 
@@ -9,12 +13,10 @@ from torch.nn import functional
 
 from robomem.probes.base import PERIOD, Batch, Probe
 
-CUE = 4
-"""Nominal periods that the cue lasts."""
-SHORTEST, LONGEST = 2.0, 4.0
-"""Seconds to wait from the onset of the cue."""
+SHORTEST, LONGEST = 1.0, 3.0
+"""Seconds to wait."""
 LEAD = 8
-"""Nominal periods before the cue, at most."""
+"""Nominal periods before the lamp comes on, at most."""
 MARGIN = 0.2
 """Seconds between the end of a pause and the act, at least."""
 BETA = 0.1
@@ -30,42 +32,37 @@ class Camera:
     jitter: float = 0.0
     """Each comes up to this share of a period early or late."""
     dropped: float = 0.0
-    """Share of observations that are lost; the first of the cue never is."""
+    """Share of observations that are lost; that of the lamp coming on never is."""
     pause: float = 0.0
-    """Seconds without any, once between the cue and the act."""
+    """Seconds without any, once between the lamp and the act."""
 
 
 CAMERAS = {
-    "as trained": Camera(),
+    "as trained": Camera(jitter=0.1),
     "half the frame rate": Camera(period=2 * PERIOD),
     "twice the frame rate": Camera(period=PERIOD / 2),
     "jitter": Camera(jitter=0.4),
     "30% of frames dropped": Camera(dropped=0.3),
-    "a pause": Camera(pause=1.2),
+    "a pause": Camera(pause=0.6),
 }
 
 
 class Interval(Probe):
-    """The cue says how long to wait; every answer is the time that is left.
+    """The lamp says how long to wait; every answer is the time that is left.
 
     A policy plans ahead, so an answer acts if the time it names comes before the next observation does.
     """
 
-    title = "Interval reproduction: act 2 to 4 s after the onset of a cue that says how long; timing error"
+    title = "Interval reproduction: act 1 to 3 s after a lamp has come on that says how long; timing error"
     features = 2
     outputs = 1
     conditions = tuple(CAMERAS)
     headline = "half the frame rate"
     unit = "s"
 
-    @property
-    def chance(self) -> float | None:
-        """Unknown: it depends on the camera when a guess acts."""
-        return None
-
     def training(self, generator: Generator, rows: int) -> Batch:
-        """Episodes at the nominal frame rate that end soon after the act."""
-        return self._episodes(generator, rows, Camera(), LEAD * PERIOD + LONGEST + 0.5)
+        """Episodes at the nominal frame rate, as exact as cameras are, that end soon after the act."""
+        return self._episodes(generator, rows, CAMERAS["as trained"], LEAD * PERIOD + LONGEST + 0.5)
 
     def test(self, generator: Generator, rows: int, condition: str) -> Batch:
         """Episodes that leave time to be as late again as the longest wait."""
@@ -94,14 +91,13 @@ class Interval(Probe):
         time = _times(generator, camera, onset, wait, seconds)
         since = time - onset
         after = since > -1e-4
-        lit = after & (since < CUE * PERIOD - 1e-4)
-        observation = torch.stack([lit.float(), lit * wait / LONGEST], dim=-1)
+        observation = torch.stack([after.float(), after * wait / LONGEST], dim=-1)
         dt = functional.pad(time.diff(dim=1), (1, 0), value=camera.period)
         return Batch(observation, dt, wait - since, after.float())
 
 
 def _times(generator: Generator, camera: Camera, onset: Tensor, wait: Tensor, seconds: float) -> Float[Tensor, "B T"]:
-    """Seconds at which each episode is observed; the onset of the cue is always one of them."""
+    """Seconds at which each episode is observed; the lamp coming on always is."""
     rows = len(onset)
     grid = camera.period * torch.arange(round(seconds / camera.period)).expand(rows, -1)
     fixed = (grid - onset).abs() < camera.period / 2
@@ -111,8 +107,8 @@ def _times(generator: Generator, camera: Camera, onset: Tensor, wait: Tensor, se
     lost = torch.rand(grid.shape, generator=generator).masked_fill(fixed, 2.0)
     grid = _without(grid, lost, round(camera.dropped * grid.shape[1]))
     if camera.pause:
-        room = wait - MARGIN - camera.pause - CUE * PERIOD
-        start = onset + CUE * PERIOD + room * torch.rand(rows, 1, generator=generator)
+        room = wait - MARGIN - camera.pause
+        start = onset + room * torch.rand(rows, 1, generator=generator)
         order = torch.where(grid > start, grid, torch.inf)
         grid = _without(grid, order, round(camera.pause / camera.period))
     return grid

@@ -10,7 +10,7 @@ from torch.optim import AdamW, Optimizer
 
 from robomem.errors import NonFiniteError
 from robomem.probes.base import Batch, Probe, Report
-from robomem.probes.model import ProbeModel
+from robomem.probes.model import Model
 
 ROWS = 32
 """Episodes per step."""
@@ -35,7 +35,7 @@ class Budget:
         return min(1.0, max(steps / self.steps, seconds / (60 * self.minutes)))
 
 
-def train(model: ProbeModel, probe: Probe, budget: Budget, generator: Generator, report: Report) -> int:
+def train(model: Model, probe: Probe, budget: Budget, generator: Generator, report: Report) -> int:
     """Train until the budget is spent.
 
     Returns:
@@ -56,10 +56,10 @@ def train(model: ProbeModel, probe: Probe, budget: Budget, generator: Generator,
     return steps
 
 
-def _step(model: ProbeModel, probe: Probe, batch: Batch, optimiser: Optimizer) -> None:
+def _step(model: Model, probe: Probe, batch: Batch, optimiser: Optimizer) -> None:
     """One update from whole episodes, cut into windows."""
     optimiser.zero_grad()
-    state, answers = model.memory.init(len(batch.dt)), batch.weight.sum()
+    state, answers = model.init(len(batch.dt)), batch.weight.sum()
     for start in range(0, batch.dt.shape[1], WINDOW):
         window = batch.ticks(start, start + WINDOW)
         outputs, state = model.scan(state, window.observation, window.dt)

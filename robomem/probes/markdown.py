@@ -29,26 +29,26 @@ def markdown(table: Sequence[Row], probes: Mapping[str, Probe], picture: str) ->
 
 
 def _overview(table: Sequence[Row], probes: Mapping[str, Probe]) -> str:
-    found = {(row.probe, row.memory): row for row in table}
+    found = {(row.probe, row.module): row for row in table}
     body = [["chance", "", *(_chance(probe) for probe in probes.values())]]
-    for memory, parameters in {row.memory: row.parameters for row in table}.items():
+    for module, parameters in {row.module: row.parameters for row in table}.items():
         cells = [
-            str(found[name, memory].scores[probe.headline]) if (name, memory) in found else ""
+            str(found[name, module].scores[probe.headline]) if (name, module) in found else ""
             for name, probe in probes.items()
         ]
-        body.append([memory, f"{parameters:,}", *cells])
-    return _grid(["memory", "parameters", *(f"{n}: {_unit(p, p.headline)}" for n, p in probes.items())], body)
+        body.append([module, f"{parameters:,}", *cells])
+    return _grid(["module", "parameters", *(f"{n}: {_unit(p, p.headline)}" for n, p in probes.items())], body)
 
 
 def _scores(rows: Sequence[Row], probe: Probe) -> str:
     body = [["chance", "", *[_chance(probe)] * len(probe.conditions)]]
-    body += [[row.memory, str(len(row.seeds)), *map(str, row.scores.values())] for row in rows]
-    return _grid(["memory", "seeds", *(_unit(probe, condition) for condition in probe.conditions)], body)
+    body += [[row.module, str(len(row.seeds)), *map(str, row.scores.values())] for row in rows]
+    return _grid(["module", "seeds", *(_unit(probe, condition) for condition in probe.conditions)], body)
 
 
 def _measured(rows: Sequence[Row]) -> str:
-    body = [[row.memory, *(f"{value:,.4g}" for value in row.measured.values())] for row in rows]
-    return _grid(["memory", *rows[0].measured], body)
+    body = [[row.module, *(f"{value:,.4g}" for value in row.measured.values())] for row in rows]
+    return _grid(["module", *rows[0].measured], body)
 
 
 def _unit(probe: Probe, condition: str) -> str:

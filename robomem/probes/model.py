@@ -1,16 +1,15 @@
 """The smallest policy-like model around a memory module: embedding, memory, readout."""
 
-from collections.abc import Mapping
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
-import yaml
 from jaxtyping import Float
+from omegaconf import OmegaConf
 from torch import Tensor, nn
 
+from robomem.errors import RobomemError, nearest
 from robomem.factory import instantiate
-from robomem.probes.base import PERIOD
 
 if TYPE_CHECKING:
     from robomem.policies.memory.base import MemoryModule, State
@@ -19,67 +18,93 @@ CHANNELS = 32
 """D; the N = 5 tokens are four patches of one camera and a cognition token."""
 WIDTH = 64
 """Hidden units of the readout."""
-COUNTING = "-ticks"
-"""End of a module's name that takes its clock away: every interval it is told is the nominal one."""
 
 
-class ProbeModel(nn.Module):
-    """Tokens of an observation through a memory module to an answer."""
+class Model(nn.Module):
+    """What a probe trains and tests."""
 
-    def __init__(self, memory: "MemoryModule", features: int, outputs: int, told_time: bool = True) -> None:
-        """Wrap a module.
+    @property
+    def subject(self) -> nn.Module:
+        """The part that is being tested; the rest only connects it to the probe."""
+        raise NotImplementedError
 
-        Args:
-            memory: The module.
-            features: F, size of an observation.
-            outputs: O, size of an answer.
-            told_time: Hand the measured `dt` on; otherwise the module gets the nominal one, as if it counted ticks.
-        """
-        super().__init__()
-        tokens, channels = memory.layout.tokens, memory.layout.channels
-        self.memory, self.told_time = memory, told_time
-        self.embed = nn.Sequential(nn.Linear(features, tokens * channels), nn.Unflatten(-1, (tokens, channels)))
-        self.readout = nn.Sequential(
-            nn.Flatten(-2), nn.Linear(tokens * channels, WIDTH), nn.GELU(), nn.Linear(WIDTH, outputs)
-        )
-
-    def interval(self, dt: Float[Tensor, "*B"]) -> Float[Tensor, "*B"]:
-        """The `dt` that the module is told."""
-        return dt if self.told_time else torch.full_like(dt, PERIOD)
+    def init(self, rows: int) -> "State":
+        """What is remembered before the first observation."""
+        raise NotImplementedError
 
     def scan(
         self, state: "State", observation: Float[Tensor, "B T F"], dt: Float[Tensor, "B T"]
     ) -> tuple[Float[Tensor, "B T O"], "State"]:
         """Answers to T observations and the state after them."""
-        always = torch.ones_like(dt, dtype=torch.bool)
-        tokens, state = self.memory.scan(state, self.embed(observation), self.interval(dt), always, ~always)
-        return self.readout(tokens), state
+        raise NotImplementedError
 
     def step(
         self, state: "State", observation: Float[Tensor, "B F"], dt: Float[Tensor, " B"]
     ) -> tuple[Float[Tensor, "B O"], "State"]:
         """The answer to one observation and the state after it."""
-        tokens, state = self.memory.step(state, self.embed(observation), self.interval(dt))
+        raise NotImplementedError
+
+
+class MemoryModel(Model):
+    """Tokens of an observation through a memory module to an answer."""
+
+    def __init__(self, memory: "MemoryModule", features: int, outputs: int) -> None:
+        """Wrap a module for observations of F = `features` and answers of O = `outputs` numbers."""
+        super().__init__()
+        tokens, channels = memory.layout.tokens, memory.layout.channels
+        self.memory = memory
+        self.embed = nn.Sequential(nn.Linear(features, tokens * channels), nn.Unflatten(-1, (tokens, channels)))
+        self.readout = nn.Sequential(
+            nn.Flatten(-2), nn.Linear(tokens * channels, WIDTH), nn.GELU(), nn.Linear(WIDTH, outputs)
+        )
+
+    @property
+    def subject(self) -> nn.Module:
+        """The memory module."""
+        return self.memory
+
+    def init(self, rows: int) -> "State":
+        """Of the module."""
+        return self.memory.init(rows)
+
+    def scan(self, state: "State", observation: Tensor, dt: Tensor) -> tuple[Tensor, "State"]:
+        """By the module's `scan`."""
+        always = torch.ones_like(dt, dtype=torch.bool)
+        tokens, state = self.memory.scan(state, self.embed(observation), dt, always, ~always)
+        return self.readout(tokens), state
+
+    def step(self, state: "State", observation: Tensor, dt: Tensor) -> tuple[Tensor, "State"]:
+        """By the module's `step`."""
+        tokens, state = self.memory.step(state, self.embed(observation), dt)
         return self.readout(tokens), state
 
 
-def memories() -> list[str]:
-    """Names of all memory modules."""
-    folder = resources.files("robomem.configs") / "memory"
-    return sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+def modules(group: str) -> list[str]:
+    """Names of all modules in a group of configurations."""
+    entries = (resources.files("robomem.configs") / group).iterdir()
+    return sorted(entry.name.removesuffix(".yaml") for entry in entries if entry.name.endswith(".yaml"))
 
 
-def memory_config(name: str) -> Mapping[str, Any]:
-    """Settings of a module by its name."""
-    path = resources.files("robomem.configs") / "memory" / f"{name.removesuffix(COUNTING)}.yaml"
-    return yaml.safe_load(path.read_text())
+def module_config(group: str, name: str) -> dict[str, Any]:
+    """Settings of a module: `NAME`, or `NAME:KEY=VALUE,KEY=VALUE` with other values than its file has.
+
+    Raises:
+        RobomemError: no such module; the nearest is named.
+        omegaconf.errors.OmegaConfBaseException: no such key.
+    """
+    base, _, changes = name.partition(":")
+    if base not in (known := modules(group)):
+        raise RobomemError(f"no {group} module {base!r}{nearest(base, known)}")
+    text = (resources.files("robomem.configs") / group / f"{base}.yaml").read_text()
+    config = OmegaConf.create(text)
+    OmegaConf.set_struct(config, True)
+    config.merge_with_dotlist(changes.split(",") if changes else [])
+    return cast(dict[str, Any], OmegaConf.to_container(config))
 
 
-def build(name: str, features: int, outputs: int, seed: int) -> ProbeModel:
-    """An untrained model around the module of a name."""
+def build_memory(name: str, features: int, outputs: int) -> MemoryModel:
+    """An untrained model around a memory module; see `module_config` for its name."""
     from robomem.policies.tokens import Layout
 
-    torch.manual_seed(seed)
     layout = Layout(cameras=1, height=2, width=2, channels=CHANNELS)
-    memory = instantiate(memory_config(name), layout=layout)
-    return ProbeModel(memory, features, outputs, told_time=not name.endswith(COUNTING))
+    return MemoryModel(instantiate(module_config("memory", name), layout=layout), features, outputs)

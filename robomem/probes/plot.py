@@ -18,7 +18,7 @@ MARKERS = "osD^vP*X"
 
 def plot(table: Sequence[Row], probes: Mapping[str, Probe]) -> bytes:
     """An SVG file."""
-    names = list(dict.fromkeys(row.memory for row in table))
+    names = list(dict.fromkeys(row.module for row in table))
     colours = matplotlib.colormaps["tab20"].colors  # pyright: ignore[reportAttributeAccessIssue]
     styles = {
         name: {"color": colours[index % len(colours)], "marker": MARKERS[index % len(MARKERS)]}
@@ -46,7 +46,7 @@ def _panel(
     for row in rows:
         scores = list(row.scores.values())
         below, above = [s.mean - s.low for s in scores], [s.high - s.mean for s in scores]
-        style = {"markersize": 4, "linewidth": 1.2, "elinewidth": 0.8, "capsize": 2, **styles[row.memory]}
+        style = {"markersize": 4, "linewidth": 1.2, "elinewidth": 0.8, "capsize": 2, **styles[row.module]}
         axes.errorbar(list(row.scores), [s.mean for s in scores], yerr=[below, above], **style)  # pyright: ignore[reportArgumentType]
     if probe.chance is not None:
         axes.axhline(probe.chance, color="0.5", linewidth=1, linestyle="--", zorder=0)

@@ -20,6 +20,7 @@ class Recall(Probe):
     outputs = SYMBOLS
     conditions = tuple(f"{delay} ticks" for delay in DELAYS)
     headline = conditions[1]
+    chance = 1 / SYMBOLS
 
     def training(self, generator: Generator, rows: int) -> Batch:
         """Short silences."""

@@ -32,10 +32,10 @@ class Row:
     """All that was measured of one module on one probe."""
 
     probe: str
-    memory: str
+    module: str
     seeds: list[int]
     parameters: int
-    """Of the memory module alone."""
+    """Of the module alone."""
     scores: Mapping[str, Estimate]
     """By condition."""
     measured: Mapping[str, float]
@@ -50,19 +50,19 @@ def rows(results: Iterable[Mapping[str, Any]]) -> list[Row]:
     """One row per probe and module, in the order of the results."""
     groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for result in results:
-        groups.setdefault((result["cell"]["probe"], result["cell"]["memory"]), []).append(result)
+        groups.setdefault((result["cell"]["probe"], result["cell"]["module"]), []).append(result)
     return [
         Row(
             probe=probe,
-            memory=memory,
+            module=module,
             seeds=[cell["cell"]["seed"] for cell in cells],
-            parameters=cells[0]["parameters"]["memory"],
+            parameters=cells[0]["parameters"]["module"],
             scores={name: estimate([cell["scores"][name] for cell in cells]) for name in cells[0]["scores"]},
             measured={
                 name: float(np.median([cell["measured"][name] for cell in cells])) for name in cells[0]["measured"]
             },
         )
-        for (probe, memory), cells in groups.items()
+        for (probe, module), cells in groups.items()
     ]
 
 

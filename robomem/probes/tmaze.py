@@ -15,15 +15,15 @@ from torch import Generator, Tensor
 from torch.nn import functional
 
 from robomem.probes.base import EPISODES, Batch, Outcome, Probe, Report, choose, steady
+from robomem.probes.model import Model
 
 if TYPE_CHECKING:
     from robomem.policies.memory.base import State
-    from robomem.probes.model import ProbeModel
 
 LONGEST = 100
 """Steps of corridor in training."""
 LENGTHS = (100, 1_000, 10_000, 100_000, 1_000_000)
-CHUNK = 64
+CHUNK = 16
 """Ticks of corridor per call of `scan`."""
 TIMED = 400
 """Steps that latency is measured over."""
@@ -38,6 +38,7 @@ class TMaze(Probe):
     outputs = 2
     conditions = tuple(f"{length:,} steps" for length in LENGTHS)
     headline = conditions[-1]
+    chance = 1 / 2
 
     def training(self, generator: Generator, rows: int) -> Batch:
         """Corridors of at most `LONGEST` steps, as many of 3 to 6 as of 50 to 100."""
@@ -48,12 +49,12 @@ class TMaze(Probe):
         """Corridors of one length."""
         return self._episodes(generator, rows, LENGTHS[self.conditions.index(condition)])
 
-    def evaluate(self, model: "ProbeModel", generator: Generator, report: Report) -> Outcome:
+    def evaluate(self, model: Model, generator: Generator, report: Report) -> Outcome:
         """One walk along the longest corridor; at each length the turn is asked of the memory as it is there."""
         batch = self._episodes(generator, EPISODES, 1)
         entrance, corridor, junction = batch.observation.unbind(1)
         dt, way = batch.dt[:, 0], batch.target[:, -1]
-        _, state = model.step(model.memory.init(EPISODES), entrance, dt)
+        _, state = model.step(model.init(EPISODES), entrance, dt)
         scores, states, walked = {}, [], 0
         for condition, length in zip(self.conditions, LENGTHS, strict=True):
             state = walk(
@@ -80,7 +81,7 @@ class TMaze(Probe):
 
 
 def walk(
-    model: "ProbeModel", state: "State", observation: Float[Tensor, "B F"], ticks: int, report: Callable[[int], None]
+    model: Model, state: "State", observation: Float[Tensor, "B F"], ticks: int, report: Callable[[int], None]
 ) -> "State":
     """The state after seeing the same observation for `ticks` ticks.
 
@@ -90,27 +91,15 @@ def walk(
     seen = observation[:, None].expand(-1, CHUNK, -1)
     for done in range(0, ticks - CHUNK + 1, CHUNK):
         before = state
-        state = _carry(model, state, seen, dt)
+        _, state = model.scan(state, seen, dt)
         report(done)
         if all(torch.equal(before[name], state[name]) for name in state):
             break
     rest = ticks % CHUNK
-    return _carry(model, state, seen[:, :rest], dt[:, :rest]) if rest else state
+    return model.scan(state, seen[:, :rest], dt[:, :rest])[1] if rest else state
 
 
-def _carry(model: "ProbeModel", state: "State", observation: Tensor, dt: Tensor) -> "State":
-    """The state after T observations, by `scan` where a module has one of its own, otherwise by `step` (faster)."""
-    from robomem.policies.memory.base import MemoryModule
-
-    if type(model.memory).scan is not MemoryModule.scan:
-        return model.scan(state, observation, dt)[1]
-    tokens, interval = model.embed(observation[:, 0]), model.interval(dt[:, 0])
-    for _ in range(dt.shape[1]):
-        _, state = model.memory.step(state, tokens, interval)
-    return state
-
-
-def costs(model: "ProbeModel", observation: Tensor, early: "State", late: "State") -> dict[str, float]:
+def costs(model: Model, observation: Tensor, early: "State", late: "State") -> dict[str, float]:
     """Size of the memory of one episode and processor time of one step, at the shortest and the longest length.
 
     The two are timed in turns, so that whatever else the machine does falls on both.

@@ -33,14 +33,14 @@ def evaluate(run: Path, env_id: str, folder: Path | None = None, recorded: Mappi
     """Evaluate a run on a task; of an evaluation that was begun, go on with it or repeat it.
 
     Args:
-        run: Its folder.
+        run: Its folder, or that of the records alone.
         env_id: The task.
         folder: Of the records.
         recorded: Their configuration; its policy may be a baseline.
     """
     recorded = recorded or {}
     baseline = recorded.get("policy") in BASELINES
-    what = f"baseline={recorded['policy']}" if baseline else f"checkpoint={run}"
+    what = f"baseline={recorded['policy']}" if baseline else f"checkpoint={'CHECKPOINT' if folder == run else run}"
     apart = folder and (baseline or folder != run / "eval" / env_id)
     where = [f"output_dir={folder}"] if apart else []
     return _join("eval", what, f"sim.env_id={env_id}", *_told(recorded, EvalConfig(baseline="oracle")), *where)

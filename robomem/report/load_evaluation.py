@@ -54,13 +54,18 @@ def read_config(folder: Path, fix: str) -> Node:
 
 
 def _config(folder: Path, run: Path) -> Node:
-    return read_config(folder, f"delete {folder} and evaluate again: {commands.evaluate(run, folder.name, folder)}")
+    return read_config(folder, f"delete {folder} and evaluate again: {commands.evaluate(run, _task(folder), folder)}")
+
+
+def _task(folder: Path) -> str:
+    """The environment id where no file says it."""
+    return folder.name if folder.parent.name == "eval" else "ENV_ID"
 
 
 def _command(config: Node, folder: Path, run: Path) -> str:
     """What goes on with an evaluation."""
     env_id = config.find("env_id")
-    return commands.evaluate(run, env_id.text() if env_id else folder.name, folder, config.mapping())
+    return commands.evaluate(run, env_id.text() if env_id else _task(folder), folder, config.mapping())
 
 
 def _unfinished(folder: Path, run: Path) -> Unfinished:

@@ -111,6 +111,7 @@ def test_an_evaluation_of_another_robot(failing: Failing, robot: EmbodimentSpec,
     run_dir = untrained(robot, "policy=memoryless").save(tmp_path / "run")
     said = failing("eval", f"checkpoint={run_dir}", *SIMULATION)
     assert told in said
+    assert said.count(": the checkpoint has") == 1
     assert said.endswith("choose the environment that its data was recorded in, or train on data of this one")
 
 

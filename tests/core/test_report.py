@@ -242,9 +242,11 @@ def test_unfinished_parts_say_how_far_they_are_and_how_to_go_on(house):
     assert f"Audit of bank: unfinished, 0 episodes so far. robomem audit {audit}" in text
 
 
-def test_only_unfinished_evaluations_make_a_page(house):
-    (house.oracle / "summary.json").unlink()
-    assert "unfinished, 8 episodes so far" in make(house, house.oracle).html
+def test_records_alone_make_a_page(house):
+    folder = house.control / "eval" / ENV
+    (folder / "summary.json").unlink()
+    command = f"robomem eval checkpoint=CHECKPOINT sim.env_id={ENV} replan_every=2 output_dir={folder}"
+    assert f"unfinished, 8 episodes so far: <code>{command}</code>" in make(house, folder).html
 
 
 def test_commands_that_repeat_a_measurement_say_its_settings(shown):

@@ -143,7 +143,7 @@ def told(name: str, ticks: int, dt: float = 0.1, rows: int = 512) -> float:
     [
         ("layer", 40, 0.1),
         ("heatmap", 40, 0.1),
-        ("compressive", 40, 0.1),
+        ("compressive", 30, 0.1),
         ("retrieval", 40, 0.1),
         ("summary", 24, 0.5),
         ("recurrent_tokens", 40, 0.1),

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from robomem.policies.memory.scan import hold, linear_scan, shift
+from robomem.policies.memory.scan import hold, linear_scan
 
 DECAYS = torch.tensor([0.0, 1e-30, 1e-4, 0.5, 0.9, 0.999, 1 - 1e-6, 1.0])
 
@@ -69,6 +69,8 @@ def test_what_is_held_is_the_newest_of_the_episode() -> None:
     valid = torch.tensor([[False, True, False, False, True, False]])
     is_first = torch.tensor([[False, False, False, True, False, False]])
     initial = torch.tensor([[9.0]])
-    held = hold(values, initial, valid, is_first)
-    assert held.flatten().tolist() == [9, 2, 2, 0, 5, 5]
-    assert shift(held, initial, is_first).flatten().tolist() == [9, 9, 2, 0, 0, 5]
+    before, after = hold(values, initial, valid, is_first)
+    assert before.flatten().tolist() == [9, 9, 2, 0, 0, 5]
+    assert after.tolist() == [[5]]
+    _, after = hold(values[:, :4], initial, valid[:, :4], is_first[:, :4])
+    assert after.tolist() == [[0]]

@@ -28,7 +28,7 @@ def test_without_memory_scores_are_at_chance(folder: Path) -> None:
     assert table.keys() == {"tmaze", "recall"}
     for name, chance in (("tmaze", 1 / 2), ("recall", 1 / 6)):
         row = table[name]
-        assert (row["memory"], row["parameters"], row["seeds"]) == ("none", 0, [0, 1])
+        assert (row["module"], row["parameters"], row["seeds"]) == ("none", 0, [0, 1])
         for score in row["scores"].values():
             assert score["low"] < score["mean"] < score["high"]
             assert abs(score["mean"] - chance) < 0.12
@@ -66,7 +66,8 @@ def test_a_run_goes_on_where_it_stopped(folder: Path, capsys: pytest.CaptureFixt
     [
         (["--probe", "tmace"], "no probe 'tmace'; did you mean 'tmaze'?"),
         (["--memory", "grü"], "no memory module 'grü'; did you mean 'gru'?"),
-        (["--memory", "gruu-ticks"], "no memory module 'gruu'; did you mean 'gru'?"),
+        (["--memory", "gruu:time=false"], "no memory module 'gruu'; did you mean 'gru'?"),
+        (["--memory", "gru:tme=false"], "unknown configuration key 'tme'; did you mean 'time'?"),
     ],
 )
 def test_unknown_names_are_refused(
