@@ -2,18 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-import torch
-from jaxtyping import Float
-from torch import Generator, Tensor, nn
-from torch.nn import functional
-
-from robomem.factory import instantiate
-from robomem.probes.base import EPISODES, Batch, Outcome, Probe, Report, steady
-from robomem.probes.model import Model, module_config
+from robomem.probes.base import Probe
 
 if TYPE_CHECKING:
-    from robomem.policies.heads.trunk import Trunk
-    from robomem.policies.memory.base import State
+    pass
 
 SIDE = 8
 """Cells."""
