@@ -6,7 +6,5 @@ PROBES = {
     "interval": "robomem.probes.interval.Interval",
     "counting": "robomem.probes.counting.Counting",
     "copy": "robomem.probes.copying.Copying",
-    "popgym_first": "robomem.probes.popgym_tasks.RepeatFirst",
-    "popgym_previous": "robomem.probes.popgym_tasks.RepeatPrevious",
 }
 """Every probe and where it lives, in the order of the tables."""
