@@ -68,20 +68,21 @@ def test_any_integrator_serves_any_module(name: str, integrator: str) -> None:
 
 @pytest.mark.parametrize(("name", "integrator"), product(RECURRENT, INTEGRATORS))
 def test_tokens_pass_unchanged_at_first_and_soon_all_of_it_learns(name: str, integrator: str) -> None:
-    """As it is initialised, every parameter has had a gradient within three steps of an optimizer."""
+    """As it is initialised, every parameter has had a gradient within three steps of sign descent."""
     module = integrated(name, integrator)
     arguments = draw()
     enriched, _ = module.scan(module.init(B), *arguments)
     assert torch.equal(enriched, arguments[0])
-    optimizer = torch.optim.AdamW(module.parameters(), lr=1e-2)
+    parameters = dict(module.named_parameters())
     target, alive = torch.randn(enriched.shape), set()
     for _ in range(3):
-        optimizer.zero_grad()
         enriched, _ = module.scan(module.init(B), *arguments)
-        (enriched - target).square().mean().backward()
-        alive |= {key for key, p in module.named_parameters() if p.grad is not None and p.grad.any()}
-        optimizer.step()
-    assert alive == {key for key, _ in module.named_parameters()}
+        gradients = torch.autograd.grad((enriched - target).square().mean(), list(parameters.values()))
+        with torch.no_grad():
+            for (key, parameter), gradient in zip(parameters.items(), gradients, strict=True):
+                alive |= {key} if gradient.any() else set()
+                parameter -= 0.01 * gradient.sign()
+    assert alive == set(parameters)
 
 
 @pytest.mark.parametrize("name", RECURRENT)
