@@ -7,9 +7,8 @@ seconds, and what is written is normalised, so that it stays bounded however oft
 from typing import cast
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn import functional
 
 from robomem.policies.memory.attention import Attention, FeedForward, TokenReader, silence
 from robomem.policies.memory.base import MemoryModule, State
@@ -53,7 +52,7 @@ class LayerMemory(MemoryModule):
         """Every layer reads its memory, then writes what its tokens have become."""
         state = self.advance(state, dt)
         used = self._used(state)
-        turn = functional.one_hot(state["writes"] % self.slots, self.slots).bool()
+        turn = self._numbers(state) == (state["writes"] % self.slots)[:, None]
         share = torch.where(used, self.blend, 1.0)[..., None]
         slots = []
         for layer, held in self._layers(state):
@@ -82,7 +81,10 @@ class LayerMemory(MemoryModule):
         ]
 
     def _used(self, state: State) -> Bool[Tensor, "B M"]:
-        return torch.arange(self.slots, device=state["age"].device) < state["writes"][:, None]
+        return self._numbers(state) < state["writes"][:, None]
+
+    def _numbers(self, state: State) -> Int[Tensor, " M"]:
+        return torch.arange(self.slots, device=state["age"].device)
 
 
 class _Layer(nn.Module):

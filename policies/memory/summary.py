@@ -5,6 +5,7 @@ places are taken, the oldest summary is forgotten.
 """
 
 from functools import partial
+from typing import cast
 
 import torch
 from jaxtyping import Bool, Float
@@ -46,6 +47,12 @@ class SummaryTokens(ReadMemory):
         recurrence = _Segments(layout.channels, places, tokens, seconds, heads)
         super().__init__(layout, recurrence, integrator, TokenPool(layout, tokens))
 
+    def diagnostics(self, state: State, tokens: Tensor) -> dict[str, Tensor]:
+        """Attention to each summary, then to each observation of the segment, and their ages (NaN: empty)."""
+        ages = [state[f"{n}_age"].where(state[f"{n}_used"], torch.nan) for n in ("summary", "segment")]
+        attention = cast("_Segments", self.recurrence).attention(state, self.prepare(tokens))
+        return {"attention": attention, "age": torch.cat(ages, dim=1)}
+
 
 class _Segments(TokenRecurrence):
     """Summaries and observations, the newest first."""
@@ -77,7 +84,7 @@ class _Segments(TokenRecurrence):
         state = self.advance(state, dt)
         state = _push(state, "segment", inputs, torch.zeros_like(dt))
         held = _held(state)
-        read = self.reader(self.questions + self.task(inputs[:, -1:]), *held)
+        read = self.reader(self._ask(inputs), *held)
         used, age = state["segment_used"], state["segment_age"]
         ends = used[:, -1] | (age.amax(1) >= self.seconds)
         summarised = _push(state, "summary", self._summarise(*held), age.sum(1) / used.sum(1))
@@ -91,6 +98,19 @@ class _Segments(TokenRecurrence):
             for name in self.places
         }
         return {**state, **ages}
+
+    def attention(self, state: State, inputs: Float[Tensor, "B I D"]) -> Float[Tensor, "B M"]:
+        """Of what is read to each summary, then to each observation."""
+        shares = self.reader.weights(self._ask(inputs), *_held(state)).mean(1)
+        parts = shares.split([self.places[name] * self.sizes[name] for name in self.places], dim=1)
+        return torch.cat(
+            [part.unflatten(1, (self.places[name], -1)).sum(2) for name, part in zip(self.places, parts, strict=True)],
+            dim=1,
+        )
+
+    def _ask(self, inputs: Float[Tensor, "B I D"]) -> Float[Tensor, "B K D"]:
+        """Queries of what is read; they depend on the cognition token."""
+        return self.questions + self.task(inputs[:, -1:])
 
     def _summarise(
         self, tokens: Float[Tensor, "B M D"], age: Float[Tensor, "B M"], used: Bool[Tensor, "B M"]

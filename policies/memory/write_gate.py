@@ -97,7 +97,7 @@ class WriteGate(MemoryModule):
 
 def _choose(probability: Float[Tensor, "B 3"], options: Sequence[State]) -> State:
     """Of every row the most probable state, exactly; the gradient reaches the probabilities (straight-through)."""
-    best = torch.nn.functional.one_hot(probability.argmax(-1), len(options))
+    best = (torch.arange(len(options), device=probability.device) == probability.argmax(-1, keepdim=True)).long()
     weight = best + probability - probability.detach()
     chosen = {}
     for name, value in options[0].items():

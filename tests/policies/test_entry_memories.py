@@ -118,6 +118,19 @@ def test_state_is_float32_under_autocast(name: str) -> None:
     assert out.isfinite().all()
 
 
+@pytest.mark.parametrize("name", ENTRIES)
+def test_what_is_looked_at_can_be_shown(name: str) -> None:
+    """Attention to each place, none to empty ones, whose ages are NaN; the sink has the rest."""
+    module = awake(make(name))
+    tokens = draw(4)
+    _, state = run(module, tokens, dt=0.6)
+    shown = module.diagnostics(state, tokens[:, 3])
+    assert shown["attention"].shape == shown["age"].shape
+    assert not shown["attention"][shown["age"].isnan()].any()
+    assert shown["attention"][~shown["age"].isnan()].all()
+    assert (shown["attention"].sum(1) < 1).all()
+
+
 # What an early cue leaves behind.
 
 
