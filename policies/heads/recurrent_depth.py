@@ -44,7 +44,7 @@ class RecurrentDepth(Trunk):
             mean_iterations: Expected number in training, more than 1; each step draws its own.
             max_iterations: Most iterations, in training and in acting.
             backprop: Last iterations that the gradient passes through.
-            tolerance: In acting a row stops when its latent, of unit mean square, changes by less (root mean square).
+            tolerance: In acting a row stops when its latent, of unit variance, changes by less (root mean square).
 
         Raises:
             RobomemError: a number out of its range.
@@ -58,8 +58,8 @@ class RecurrentDepth(Trunk):
         self.mean_iterations, self.max_iterations = mean_iterations, max_iterations
         self.backprop, self.tolerance = backprop, tolerance
         self.enter = SharedLinear(inputs, context, width)
-        self.prelude, self.core, self.coda = (Block(width, inputs, context) for _ in range(3))
-        self.inject = nn.Linear(2 * width, width)
+        self.prelude, self.coda = (Block(width, inputs, context) for _ in range(2))
+        self.inject, self.core = nn.Linear(2 * width, width), Block(width, 0, context)
         self.leave = nn.Linear(width, outputs)
 
     def encode(self, context: Float[Tensor, "B C"]) -> Code:
@@ -72,9 +72,9 @@ class RecurrentDepth(Trunk):
         iterations = self.draw_iterations()
         with torch.no_grad():
             for _ in range(iterations - self.backprop):
-                latent = self._iterate(latent, start, inputs, code)
+                latent = self._iterate(latent, start, code)
         for _ in range(min(iterations, self.backprop)):
-            latent = self._iterate(latent, start, inputs, code)
+            latent = self._iterate(latent, start, code)
         return self._decode(latent, inputs, code)
 
     def solve(self, inputs: Float[Tensor, "B M I"], code: Code) -> Solution:
@@ -86,7 +86,7 @@ class RecurrentDepth(Trunk):
         moving = torch.ones(latent.shape[:2], dtype=torch.bool, device=latent.device)
         iterations = torch.zeros(latent.shape[:2], device=latent.device)
         for _ in range(self.max_iterations):
-            after = self._iterate(latent, start, inputs, code)
+            after = self._iterate(latent, start, code)
             change = (after - latent).float().square().mean(-1).sqrt()
             latent = torch.where(moving[..., None], after, latent)
             iterations = iterations + moving
@@ -106,14 +106,14 @@ class RecurrentDepth(Trunk):
     def _begin(self, inputs: Tensor, code: Code) -> Tensor:
         return _normalise(self.prelude(self.enter(inputs, code[0]), inputs, code[1]))
 
-    def _iterate(self, latent: Tensor, start: Tensor, inputs: Tensor, code: Code) -> Tensor:
+    def _iterate(self, latent: Tensor, start: Tensor, code: Code) -> Tensor:
         injected = _normalise(self.inject(torch.cat([latent, start], dim=-1)))
-        return _normalise(self.core(injected, inputs, code[2]))
+        return _normalise(self.core(injected, latent[..., :0], code[2]))
 
     def _decode(self, latent: Tensor, inputs: Tensor, code: Code) -> Tensor:
         return self.leave(self.coda(latent, inputs, code[3]))
 
 
 def _normalise(latent: Tensor) -> Tensor:
-    """To unit mean square, without gains: changes of the latent are relative ones."""
-    return functional.rms_norm(latent, latent.shape[-1:])
+    """To unit variance, without gains: changes of the latent are relative ones."""
+    return functional.layer_norm(latent, latent.shape[-1:])

@@ -49,18 +49,21 @@ class SharedLinear(nn.Module):
     """A linear layer of [inputs, context] that is given its share of the context, computed once for many inputs."""
 
     def __init__(self, inputs: int, context: int, outputs: int) -> None:
-        """Build one layer; `inputs` may be 0."""
+        """Build one layer, initialised as a whole; `inputs` may be 0."""
         super().__init__()
-        self.inputs = inputs
-        self.linear = nn.Linear(inputs + context, outputs)
+        self.own = nn.Linear(inputs, outputs, bias=False) if inputs else None
+        self.shared = nn.Linear(context, outputs)
+        bound = (inputs + context) ** -0.5
+        for parameter in self.parameters():
+            nn.init.uniform_(parameter, -bound, bound)
 
     def encode(self, context: Float[Tensor, "B C"]) -> Float[Tensor, "B 1 O"]:
         """The share of the context, with the bias."""
-        return functional.linear(context, self.linear.weight[:, self.inputs :], self.linear.bias)[:, None]
+        return self.shared(context)[:, None]
 
     def forward(self, inputs: Float[Tensor, "B M I"], code: Float[Tensor, "B 1 O"]) -> Float[Tensor, "B M O"]:
         """The layer's output for M inputs of each context."""
-        return functional.linear(inputs, self.linear.weight[:, : self.inputs]) + code
+        return code.expand(-1, inputs.shape[1], -1) if self.own is None else self.own(inputs) + code
 
 
 class Block(nn.Module):
