@@ -54,9 +54,9 @@ class Subject:
             device: Where to run.
         """
         torch.manual_seed(0)
-        sizes = {"context": CONTEXT, "horizon": HORIZON, "action": ACTION}
         self.names, self.device = (head, trunk), device
-        self.head: Head = instantiate(_compose(head, trunk), **sizes).to(device)
+        made: Head = instantiate(_compose(head, trunk), context=CONTEXT, horizon=HORIZON, action=ACTION)
+        self.head = made.to(device)
         self.context = torch.randn(contexts, CONTEXT, device=device)
         self.actions = torch.randn(contexts, HORIZON, ACTION, device=device).clamp(-1, 1)
         self.weight = torch.ones(contexts, HORIZON, device=device)
