@@ -32,7 +32,7 @@ def common_gap(reader: EpisodeReader, augment: EpisodeAugmentation, seed: int) -
         augment: Which drops ticks.
         seed: Of the run.
     """
-    gaps = [np.zeros(1)]  # so that there is one where no episode has two ticks
+    gaps: list[ndarray] = [np.zeros(1)]  # so that there is one where no episode has two ticks
     for position, index in enumerate(reader.indices):
         episode = reader.without_images(position)
         seen = augment.ticks(seed, 0, index, find_keyframes(episode.actions))

@@ -112,7 +112,7 @@ def write_audit(folder: Path, rates: dict[str, int], episodes: int, frames: np.n
         "reasons": ["zero: success 47/50 -> 16/50 (31 lost)", "a significant drop under swap and zero"],
         "trace": {
             "seed": START, "ticks": list(range(ticks)), "attention": weight.tolist(),
-            "age": np.where(seen, age, None).tolist(),
+            "age": np.where(seen, age, np.array(None)).tolist(),
             "gate": (1 / (1 + np.exp(-np.linspace(-2, 2.5, ticks)))).tolist(),
         },
         **extra,
