@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from robomem.errors import RobomemError
 from robomem.policies.memory.base import State
-from robomem.policies.memory.recurrent import TIME_SCALES, Cell
+from robomem.policies.memory.recurrent import TIME_SCALES, Cell, keep_logits
 from robomem.policies.memory.scan import hold, linear_scan
 
 
@@ -60,11 +60,12 @@ class Flow(Cell):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """Time scales log-uniform over the channels, at first nearly the same for all inputs; a gate nearly closed."""
+        """Time scales log-uniform over the channels, at first nearly the same for all inputs; gates open as slowly."""
         self.course.weight[self.features :] *= 0.1
         self.course.bias[self.features :] = torch.logit((torch.arange(self.rates) + 0.5) / self.rates)
         if self.write is not None:
-            self.write.bias[self.features :] = -1
+            self.write.weight[self.features :] *= 0.1
+            self.write.bias[self.features :] = -keep_logits(self.rates)
 
     def init(self, batch: int) -> State:
         """Zeros: no memory, on its way to none."""

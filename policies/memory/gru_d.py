@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from robomem.policies.memory.base import State
+from robomem.policies.memory.gru import slow_gru
 from robomem.policies.memory.recurrent import Cell, spread
 
 
@@ -18,7 +19,7 @@ class GRUD(Cell):
         """Build `hidden` units."""
         super().__init__()
         self.features = hidden
-        self.cell = nn.GRUCell(inputs, hidden)
+        self.cell = slow_gru(inputs, hidden)
         self.log_scale = nn.Parameter(spread(hidden).log())
 
     def init(self, batch: int) -> State:

@@ -136,3 +136,12 @@ def spread(channels: int) -> Float[Tensor, " channels"]:
     """Time scales in seconds, log-uniform over `TIME_SCALES`, the shortest first."""
     shortest, longest = (torch.tensor(scale).log() for scale in TIME_SCALES)
     return torch.lerp(shortest, longest, (torch.arange(channels) + 0.5) / channels).exp()
+
+
+def keep_logits(channels: int) -> Float[Tensor, " channels"]:
+    """Biases of gates that keep a channel at each tick, so that it lasts for the time scale of `spread`.
+
+    Gates that start half open forget all in a few ticks, and nothing that matters later is learned (the chrono
+    initialisation of arXiv 1804.11188).
+    """
+    return -torch.expm1(TICK / spread(channels)).log()

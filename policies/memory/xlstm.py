@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from robomem.policies.memory.base import State
-from robomem.policies.memory.recurrent import TICK, Cell, spread
+from robomem.policies.memory.recurrent import TICK, Cell, keep_logits
 from robomem.policies.memory.scan import linear_scan
 
 
@@ -40,7 +40,7 @@ class MLSTM(Cell):
         self.out_gate = nn.Linear(inputs, self.features)
         with torch.no_grad():
             self.gates.weight *= 0.1
-            self.gates.bias[heads:] = -torch.expm1(TICK / spread(heads)).log()  # forget by one time scale per head
+            self.gates.bias[heads:] = keep_logits(heads)
 
     def init(self, batch: int) -> State:
         """Zeros: matrix C, normaliser n and log-scale m."""

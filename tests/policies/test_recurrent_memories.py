@@ -165,3 +165,17 @@ def test_exponential_gates_do_not_overflow() -> None:
             torch.testing.assert_close(features[:, t], output, rtol=1e-4, atol=1e-5)
         for key, value in state.items():
             torch.testing.assert_close(value, expected[key], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", [*RECURRENT, "flow:cell.jump=true", "flow:cell.prior=true"])
+def test_ten_seconds_reach_back_from_the_start(name: str) -> None:
+    """Before anything is learned the newest state depends on the first observation: gates do not start half open."""
+    module = make(name)
+    assert isinstance(module, RecurrentMemory)
+    ticks = 200
+    inputs = torch.randn(2, ticks, module.norm.normalized_shape[0], requires_grad=True)
+    valid = torch.ones(2, ticks, dtype=torch.bool)
+    features, _ = module.cell.scan(module.cell.init(2), inputs, torch.full((2, ticks), TICK), valid, ~valid)
+    (gradient,) = torch.autograd.grad((features[:, -1] * torch.randn_like(features[:, -1])).sum(), inputs)
+    influence = gradient.norm(dim=-1).mean(0)
+    assert influence[0] > 1e-3 * influence.max()
