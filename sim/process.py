@@ -18,7 +18,8 @@ def prepare(config: SimConfig) -> ModuleType:
     """Import the simulator and the published suite in this process and return `gymnasium`.
 
     TensorFlow is kept out (its LLVM symbols crash a software Vulkan driver), and one `RenderSystem` stays alive for
-    the life of the process, since every new one compiles its shaders for seconds.
+    the life of the process: every new one compiles its shaders for seconds, and without any each material of a scene
+    opens the driver anew, even where nothing is rendered.
 
     Raises:
         RobomemError: no usable Vulkan driver, or TensorFlow is loaded already.
@@ -36,8 +37,7 @@ def prepare(config: SimConfig) -> ModuleType:
         importlib.import_module(module)  # registers environments, defines wrappers
     torch.set_num_threads(1)
     _forward_attributes(gymnasium.Wrapper)
-    if config.renders:
-        _keep_alive.append(_render_system(sapien, config.render_device))
+    _keep_alive.append(_render_system(sapien, config.render_device))
     gc.collect()
     gc.freeze()  # ManiSkill collects garbage with every scene; looking through the imported modules takes 0.1 s
     return gymnasium

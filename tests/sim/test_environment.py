@@ -1,17 +1,20 @@
 """The vectorised environment over the real simulator."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 
 import numpy as np
 import pytest
 import torch
 
+from robomem.contract import Observation
 from robomem.environment import Environment
 from robomem.errors import NonFiniteError, RobomemError
-from robomem.sim.config import SimConfig
+from robomem.sim.config import Demonstration, SimConfig
+from robomem.sim.demonstrate import Demonstrator
 from robomem.sim.embodiment import MIKASA
+from robomem.sim.oracles import make_oracle
 from robomem.sim.vector import make_environment
 
 SEED = 4242424242
@@ -67,6 +70,39 @@ def test_nan_actions_are_refused(environment: Environment) -> None:
 
 def test_the_simulator_stays_out_of_this_process(environment: Environment) -> None:
     assert "sapien" not in sys.modules or "robomem.sim.simulator" in sys.modules
+
+
+def touches(seeds: Sequence[int]) -> dict[int, np.ndarray]:
+    """Actions (T, A) by seed in which the arm touches a cube: contacts are what PhysX remembers."""
+    config = SimConfig(render="none")
+    demonstrator = Demonstrator(config, Demonstration(hold_steps=100))
+    return {seed: demonstrator.trace(seed, make_oracle(config.env_id)).executed for seed in seeds}
+
+
+def row_of(observation: Observation, row: int) -> list[np.ndarray]:
+    return [*(image[row].numpy() for image in observation.images.values()), observation.proprio[row].numpy()]
+
+
+def play(environment: Environment, actions: dict[int, np.ndarray]) -> dict[int, list[np.ndarray]]:
+    """All that is observed in the episodes of some seeds, and all rewards, by seed."""
+    observation = environment.reset(list(actions))
+    seen = {seed: row_of(observation, row) for row, seed in enumerate(actions)}
+    for action in zip(*actions.values(), strict=True):
+        step = environment.step(np.stack(action))
+        for row, seed in enumerate(actions):
+            seen[seed] += [*row_of(step.observation, row), step.reward[row]]
+    return seen
+
+
+def test_neither_workers_nor_the_order_of_seeds_change_what_is_seen(environment: Environment) -> None:
+    actions = touches([0, 1])
+    expected = play(environment, actions)
+    swapped = play(environment, dict(reversed(actions.items())))
+    with closing(make_environment(SimConfig(render="lite", workers=1))) as single:
+        in_turn = {seed: play(single, {seed: actions[seed]})[seed] for seed in actions}
+    for seed in actions:
+        for again in (swapped, in_turn):
+            assert all(map(np.array_equal, again[seed], expected[seed]))
 
 
 def test_an_unknown_task_suggests_the_nearest() -> None:
