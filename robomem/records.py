@@ -36,12 +36,13 @@ class EpisodeLog:
         """
         self.folder = folder
         self.configuration = dict(configuration)
-        folder.mkdir(parents=True, exist_ok=True)
         self._lock = FileLock(folder / _LOCK)
-        try:
-            self._lock.acquire(timeout=0)
-        except Timeout as error:
-            raise RobomemError(f"another process writes to {folder}; wait for it or set output_dir") from error
+        with disk_guard(folder, "nothing was measured"):
+            folder.mkdir(parents=True, exist_ok=True)
+            try:
+                self._lock.acquire(timeout=0)
+            except Timeout as error:
+                raise RobomemError(f"another process writes to {folder}; wait for it or set output_dir") from error
         try:
             self._agree(overwrite)
             self._results = {_key(result): result for result in _load(folder / EPISODES)}

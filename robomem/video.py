@@ -1,15 +1,19 @@
 """Videos of episodes: all cameras side by side, enlarged, with tick and success written on them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from fractions import Fraction
 from pathlib import Path
 
 import av
 import cv2
 import numpy as np
+from av.error import FFmpegError
 from jaxtyping import UInt8
 from numpy import ndarray
 
+from robomem.errors import RobomemError
+from robomem.files import disk_guard
 from robomem.rollout import EpisodeResult
 
 HEIGHT = 384
@@ -30,15 +34,29 @@ class VideoRecorder:
         """See `robomem.rollout.Recorder`."""
         if seed not in self._seeds:
             return
-        if tick == 0:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            self._open[seed] = VideoWriter(self._folder / f"{seed}.mp4", self._fps)
-        self._open[seed].add(caption(side_by_side(images, HEIGHT), f"tick {tick}", success))
+        with self._guard(seed):
+            if tick == 0:
+                self._folder.mkdir(parents=True, exist_ok=True)
+                self._open[seed] = VideoWriter(self._folder / f"{seed}.mp4", self._fps)
+            self._open[seed].add(caption(side_by_side(images, HEIGHT), f"tick {tick}", success))
 
     def finish(self, result: EpisodeResult) -> None:
         """See `robomem.rollout.Recorder`."""
         if result.seed in self._seeds:
-            self._open.pop(result.seed).close()
+            with self._guard(result.seed):
+                self._open[result.seed].close()
+            del self._open[result.seed]
+
+    @contextmanager
+    def _guard(self, seed: int) -> Iterator[None]:
+        """A full disk becomes a message, and is not filled with half a video."""
+        try:
+            with disk_guard(self._folder, f"the video of seed {seed} was not saved"):
+                yield
+        except RobomemError:
+            if seed in self._open:
+                self._open.pop(seed).discard()
+            raise
 
 
 class VideoWriter:
@@ -62,6 +80,12 @@ class VideoWriter:
         self._container.mux(self._stream.encode())
         self._container.close()
         self._temporary.replace(self._path)
+
+    def discard(self) -> None:
+        """Leave nothing behind after a failure."""
+        with suppress(FFmpegError):
+            self._container.close()
+        self._temporary.unlink(missing_ok=True)
 
 
 def side_by_side(images: Mapping[str, UInt8[ndarray, "Y X 3"]], height: int) -> UInt8[ndarray, "Y X2 3"]:

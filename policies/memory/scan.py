@@ -50,11 +50,11 @@ def hold(
     after = torch.where(start > newest, nothing, newest)
     before = torch.where(is_first, nothing, functional.pad(after[:, :-1], (1, 0)))
     source = torch.cat([initial[:, None], values, torch.zeros_like(initial[:, None])], dim=1)
-    held, last = (
-        source.gather(1, index.view(*index.shape, *[1] * (values.ndim - 2)).expand(-1, -1, *values.shape[2:]))
-        for index in (before, after[:, -1:])
-    )
-    return held, last[:, 0]
+    row = torch.arange(len(source), device=source.device)[:, None] * source.shape[1]
+    table = source.flatten(0, 1).flatten(1)  # a look-up copies whole vectors, where `gather` would move single numbers
+    held = functional.embedding(before + row, table).view_as(values)
+    last = functional.embedding(after[:, -1] + row[:, 0], table).view_as(initial)
+    return held, last
 
 
 class _Scan(torch.autograd.Function):

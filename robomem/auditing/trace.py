@@ -9,6 +9,7 @@ from PIL import Image
 
 from robomem.auditing.replay import replay
 from robomem.episode import Episode
+from robomem.files import disk_guard
 from robomem.video import side_by_side
 
 FRAME_HEIGHT = 128
@@ -25,10 +26,12 @@ def trace(policy: Any, episode: Episode, folder: Path) -> dict[str, Any] | None:
 
     Returns:
         `seed`, `ticks` and a list over ticks for each diagnostic; None stands for a number that is not finite.
+
+    Raises:
+        RobomemError: the disk is full.
     """
     if not hasattr(policy, "diagnostics"):
         return None
-    folder.mkdir(parents=True, exist_ok=True)
     values: dict[str, list[Any]] = {}
     ticks = []
     for moment in replay(policy, [episode]):
@@ -38,7 +41,9 @@ def trace(policy: Any, episode: Episode, folder: Path) -> dict[str, Any] | None:
         for name, value in diagnostics.items():
             values.setdefault(name, []).append(_plain(value[0].tolist()))
         images = {name: frames[moment.tick] for name, frames in episode.images.items()}
-        Image.fromarray(side_by_side(images, FRAME_HEIGHT)).save(folder / f"frame-{moment.tick:03d}.png")
+        with disk_guard(folder, f"frame {moment.tick} of the trace was not saved"):
+            folder.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(side_by_side(images, FRAME_HEIGHT)).save(folder / f"frame-{moment.tick:03d}.png")
     return {"seed": episode.seed, "ticks": ticks, **values}
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from toy_env import INSTRUCTION, CueEnvironment, ToyPolicy, evaluate_toy
-from untrained import untrained
 
 from robomem.cli import run
 from robomem.config import EvalConfig
@@ -16,7 +15,6 @@ from robomem.evaluate import complete, evaluate
 from robomem.intervals import wilson
 from robomem.records import EpisodeLog, load_results
 from robomem.rollout import EpisodeResult, rollout
-from robomem.sim.embodiment import MIKASA
 from robomem.summary import digest, summarise, table
 
 EPISODES = 12
@@ -155,12 +153,10 @@ def test_baselines_on_the_real_task(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert evaluate(oracle)["deterministic_digest"] == summary["deterministic_digest"]
 
 
-def test_a_checkpoint_on_the_real_task(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = untrained(MIKASA, "policy=memoryless").save(tmp_path)
-    command = ["eval", f"checkpoint={path}", "sim.render=lite", "sim.workers=1", "episodes=2", "videos=1"]
+def test_a_checkpoint_on_the_real_task(evaluation: tuple[list[str], Path], capsys: pytest.CaptureFixture[str]) -> None:
+    command, folder = evaluation
     assert run(command) == 0
     assert "memoryless on RememberColor3-VLA-v0, 2 episodes" in capsys.readouterr().out
-    folder = path / "eval" / "RememberColor3-VLA-v0"
     assert [video.name for video in (folder / "videos").iterdir()] == ["4242424242.mp4"]
     results = load_results(folder)
     assert sorted(r.seed for r in results) == [4242424242, 4242424243]

@@ -17,12 +17,10 @@ import pytest
 import torch
 from run_ends import assert_same_end
 from tiny import write_tiny_dataset
-from untrained import untrained
 
 from robomem import checkpoint, cli
 from robomem.datasets.lerobot_reader import EpisodeReader
 from robomem.episode import Episode
-from robomem.sim.embodiment import MIKASA
 
 MOMENT = random.SystemRandom()
 SIMULATION = ("sim.render=lite", "sim.workers=1")
@@ -91,7 +89,7 @@ def assert_same_episode(found: Episode, expected: Episode) -> None:
 
 def test_train_loses_no_checkpoint(tmp_path: Path) -> None:
     dataset = write_tiny_dataset(tmp_path / "data")
-    settings = ["policy=memory_vla", f"data.root={dataset}", "policy.horizon=3", "debug=default", "max_steps=60"]
+    settings = ["policy=memory_vla", f"data.root={dataset}", "policy.horizon=3", "debug=default", "max_steps=40"]
 
     def steps(run_dir: Path) -> list[int]:
         return [checkpoint.steps_of(path) for path in checkpoint.list_checkpoints(run_dir)]
@@ -105,22 +103,18 @@ def test_train_loses_no_checkpoint(tmp_path: Path) -> None:
     assert_same_end(run_dir, whole)
 
 
-def test_eval_loses_no_result(tmp_path: Path) -> None:
-    run_dir, episodes = untrained(MIKASA, "policy=memoryless").save(tmp_path / "run"), 3
-    command = ["eval", f"checkpoint={run_dir}", f"episodes={episodes}", "videos=1", *SIMULATION]
+def test_eval_loses_no_result(evaluation: tuple[list[str], Path], tmp_path: Path) -> None:
+    command, undisturbed = evaluation
+    killed = tmp_path / "killed"
 
-    def lines(name: str) -> list[str]:
-        path = tmp_path / name / "episodes.jsonl"
+    def lines() -> list[str]:
+        path = killed / "episodes.jsonl"
         whole = path.read_text().rpartition("\n")[0] if path.exists() else ""  # the last line may be torn
         return whole.splitlines()
 
-    saved = kill_and_repeat(
-        [*command, f"output_dir={tmp_path / 'killed'}"], lambda: len(lines("killed")), lambda: lines("killed")
-    )
-    assert lines("killed")[: len(saved)] == saved
-    assert len(lines("killed")) == episodes
-    assert cli.run([*command, f"output_dir={tmp_path / 'whole'}"]) == 0
-    found, whole = (json.loads((tmp_path / name / "summary.json").read_text()) for name in ("killed", "whole"))
+    saved = kill_and_repeat([*command, f"output_dir={killed}"], lambda: len(lines()), lines)
+    assert lines()[: len(saved)] == saved
+    found, whole = (json.loads((folder / "summary.json").read_text()) for folder in (killed, undisturbed))
     assert {**found, "latency_ms": None} == {**whole, "latency_ms": None}
-    videos = [[path.name for path in (tmp_path / name / "videos").iterdir()] for name in ("killed", "whole")]
-    assert videos[0] == videos[1] == ["4242424242.mp4"]
+    for folder in (killed, undisturbed):
+        assert [path.name for path in (folder / "videos").iterdir()] == ["4242424242.mp4"]

@@ -17,9 +17,11 @@ from untrained import untrained
 from robomem import cli
 from robomem.datasets import lerobot_format as form
 from robomem.datasets.lerobot_writer import EpisodeWriter
+from robomem.errors import RobomemError
 from robomem.sim.embodiment import MIKASA
 from robomem.spec import EmbodimentSpec
 from robomem.tensors import load_tensors, save_tensors
+from robomem.video import VideoRecorder
 
 SIMULATION = ("sim.render=lite", "sim.workers=1", "episodes=1")
 FEWER_CAMERAS = replace(EMBODIMENT, cameras=EMBODIMENT.cameras[:1])
@@ -159,6 +161,16 @@ def test_no_vulkan_driver(failing: Failing, tmp_path: Path, monkeypatch: pytest.
     assert not (tmp_path / "data").exists()
 
 
+@pytest.mark.parametrize(
+    "command", [["eval", "baseline=oracle", "output_dir=FILE/e"], ["report", "RUN", "-o", "FILE/r"]]
+)
+def test_a_file_in_place_of_a_folder(failing: Failing, command: list[str], tmp_path: Path) -> None:
+    write_training(tmp_path / "run", "bank", steps=40)
+    (tmp_path / "file").touch()
+    said = failing(*(word.replace("FILE", f"{tmp_path}/file").replace("RUN", f"{tmp_path}/run") for word in command))
+    assert said.endswith("give another folder or permission to write there")
+
+
 @pytest.fixture
 def full_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system without room."""
@@ -168,7 +180,20 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
         pytest.skip("mounting a tmpfs needs root")
     (disk / "filler").write_bytes(bytes(2**16))
     yield disk
-    subprocess.run(["umount", disk], check=True)
+    subprocess.run(["umount", "--lazy", disk], check=True)
+
+
+def test_full_disk_while_filming(full_disk: Path) -> None:
+    recorder = VideoRecorder(full_disk / "videos", {1}, fps=20)
+    frames = np.random.default_rng(0).integers(0, 255, (30, 64, 64, 3), np.uint8)
+
+    def film() -> None:
+        for tick, frame in enumerate(frames):
+            recorder.frame(1, tick, {"top": frame}, success=False)
+
+    with pytest.raises(RobomemError, match="the video of seed 1 was not saved; all that was saved before is intact"):
+        film()
+    assert not list((full_disk / "videos").iterdir())
 
 
 @pytest.mark.parametrize(
