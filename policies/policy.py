@@ -74,7 +74,7 @@ class MemoryPolicy(nn.Module):
         return self.head.sample(context, torch.cat([noise[:, : self.past], noise], dim=1), prefix)
 
     def loss(self, window: Window, memory: Memory) -> tuple[dict[str, Tensor], Memory]:
-        """Action loss, and the likelihood of the demonstrator's goal while it moves.
+        """Action loss, and how far the demonstrator's goal is from what is pointed at while it moves.
 
         Everything runs as in `observe` and `plan`, over all ticks at once where they do not depend on each other.
         """
@@ -88,8 +88,8 @@ class MemoryPolicy(nn.Module):
         actions, valid = self._targets(window)
         losses = {"action": self.head.loss(pointing.context, self.action(actions), weight[:, None] * valid)}
         if self.outcome_weight:
-            surprise = self.pointer.surprise(pointing, self.encoder.proprio.place(window.outcome.flatten(0, 1)))
-            losses["outcome"] = self.outcome_weight * _mean(surprise, weight * _moving(window.actions.flatten(0, 1)))
+            error = self.pointer.error(pointing, self.encoder.proprio.place(window.outcome.flatten(0, 1)))
+            losses["outcome"] = self.outcome_weight * _mean(error, weight * _moving(window.actions.flatten(0, 1)))
         newest = {name: value.unflatten(0, (batch, ticks))[:, -1] for name, value in percept._asdict().items()}
         return losses, Memory(newest, state)
 

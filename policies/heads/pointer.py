@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from robomem.policies.tokens import Layout, Percept
 
-LOG_STD = (-2.0, -0.7)
-"""Bounds of a vote's spread. Wide votes would all settle on the mean of the candidates, where symmetric ones cancel."""
+SPREAD = 0.5
+"""Standard deviation of a vote. Wider votes would settle on the mean of the candidates, where symmetric ones cancel."""
 
 GAIN = 30.0
 """An optimizer such as Adam moves a weight by the learning rate at each step; this lets geometry be learned sooner."""
@@ -24,8 +24,8 @@ class Pointing(NamedTuple):
     """Log-probability of each patch to be where the demonstrator goes."""
     outcome: Float[Tensor, "B P F"]
     """What each patch takes the demonstrator's final place (normalised) to be, were it the right one."""
-    log_std: Float[Tensor, "B P F"]
-    """How sure each patch is of that: an object knows better than the table around it."""
+    goal: Float[Tensor, "B F"]
+    """What all patches together take it to be."""
 
 
 class Pointer(nn.Module):
@@ -63,7 +63,7 @@ class Pointer(nn.Module):
         self.content = nn.Linear(channels, hidden)
         self.position = nn.Linear(2, hidden)
         self.geometry = nn.Linear(3, features, bias=False)
-        self.vote = nn.Linear(hidden, 2 * features)
+        self.vote = nn.Linear(hidden, features)
         self.state = nn.Linear(channels, hidden)
         self.choose = nn.Linear(hidden, 1, bias=False)
         self.salience = nn.Parameter(torch.tensor(4.0))
@@ -78,29 +78,28 @@ class Pointer(nn.Module):
         mixed = self.norm(patches + self.mix(patches))
         still = slice(self.layout.patches // self.layout.cameras)
         content = self.content(mixed[:, still]) + self.position(places[:, still])
-        outcome, log_std = self._votes(content, places[:, still])
+        outcome = self._votes(content, places[:, still])
         chosen = nn.functional.gelu(content + self.state(cognition)[:, None])
         log_share = self._log_share(chosen, patches[:, still])
         pointed = torch.einsum("bp,bpf->bf", log_share.exp(), torch.cat([chosen.float(), outcome], dim=-1))
-        gap = pointed[:, chosen.shape[-1] :] - proprio[:, : outcome.shape[-1]]
+        goal = pointed[:, chosen.shape[-1] :]
+        gap = goal - proprio[:, : goal.shape[-1]]
         context = torch.cat([self._pool(mixed, places), pointed, gap, cognition, proprio], dim=-1)
-        return Pointing(context, log_share, outcome, log_std)
+        return Pointing(context, log_share, outcome, goal)
 
     def _pool(self, mixed: Float[Tensor, "B P D"], places: Float[Tensor, "B P 2"]) -> Float[Tensor, "B Q"]:
         """What and where each query finds."""
         shares = (self.queries @ self.key(mixed).transpose(1, 2)).softmax(-1)
         return torch.cat([shares @ self.value(mixed), shares @ places], dim=-1).flatten(1)
 
-    def _votes(self, content: Float[Tensor, "B P hidden"], places: Float[Tensor, "B P 2"]) -> tuple[Tensor, Tensor]:
-        """Outcome and log standard deviation of each patch, (B, P, F) each.
+    def _votes(self, content: Float[Tensor, "B P hidden"], places: Float[Tensor, "B P 2"]) -> Float[Tensor, "B P F"]:
+        """Outcome of each patch.
 
         For a camera that stands still, image and arm coordinates are nearly an affine map apart. A vote must not know
         where the arm is: all patches would agree on where it is heading, and point at nothing.
         """
-        rest, log_std = self.vote(nn.functional.gelu(content)).float().chunk(2, dim=-1)
-        return self.geometry(GAIN * nn.functional.pad(places, (0, 1), value=1.0)).float() + rest, log_std.clamp(
-            *LOG_STD
-        )
+        affine = self.geometry(GAIN * nn.functional.pad(places, (0, 1), value=1.0))
+        return (affine + self.vote(nn.functional.gelu(content))).float()
 
     def _log_share(self, chosen: Float[Tensor, "B P hidden"], patches: Float[Tensor, "B P D"]) -> Float[Tensor, "B P"]:
         """How much each patch is looked at. Tokens have unit mean energy, so what stands out is from the start."""
@@ -108,11 +107,11 @@ class Pointer(nn.Module):
         choice = 3 * self.choose(chosen).squeeze(-1).float().tanh()
         return (choice + salience).log_softmax(-1)
 
-    def surprise(self, pointing: Pointing, outcome: Float[Tensor, "B F"]) -> Float[Tensor, " B"]:
-        """Of where the episode ended under each vote, averaged with the weights of the pointer, in nats.
+    def error(self, pointing: Pointing, outcome: Float[Tensor, "B F"]) -> Float[Tensor, " B"]:
+        """Of where the episode ended: squared, of each vote, weighted by the pointer; and L1, of all votes together.
 
-        The likelihood of the mixture instead would reward pointing everywhere, and does: it forgets the memory.
+        The likelihood of their mixture instead would reward pointing everywhere, and does: it forgets the memory.
         """
-        error = (outcome[:, None] - pointing.outcome) / pointing.log_std.exp()
-        votes = -(0.5 * error.square() + pointing.log_std).sum(-1)
-        return -(pointing.log_share.exp() * votes).sum(-1)
+        votes = ((outcome[:, None] - pointing.outcome) / SPREAD).square().sum(-1) / 2
+        together = (outcome - pointing.goal).abs().sum(-1)
+        return (pointing.log_share.exp() * votes).sum(-1) + together
