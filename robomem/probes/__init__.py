@@ -4,6 +4,7 @@ PROBES = {
     "tmaze": "robomem.probes.tmaze.TMaze",
     "recall": "robomem.probes.recall.Recall",
     "interval": "robomem.probes.interval.Interval",
+    "interval_lamp": "robomem.probes.interval.IntervalLamp",
     "counting": "robomem.probes.counting.Counting",
     "copy": "robomem.probes.copying.Copying",
 }

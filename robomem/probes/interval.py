@@ -1,9 +1,11 @@
-"""Interval reproduction: act a stated number of seconds after a lamp has come on, whatever the frame rate.
+"""Interval reproduction: act a stated number of seconds after a cue, whatever the frame rate.
 
-The lamp stays on, so every observation after the first one shows the same: a memory whose clock is the measured time
-does not mind how many of them there are, or when.
+The cue is a flash, whose end and most of whose frames a camera may miss, or a lamp that stays on. Of a lamp all
+observations after the first one show the same, and a memory whose clock is the measured time does not mind how many of
+them there are, or when; of a flash it has to keep what only some of them showed.
 """
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -13,14 +15,18 @@ from torch.nn import functional
 
 from robomem.probes.base import PERIOD, Batch, Probe
 
+FLASH = 0.4
+"""Seconds."""
 SHORTEST, LONGEST = 1.0, 3.0
-"""Seconds to wait."""
+"""Seconds to wait from the onset of the cue."""
 LEAD = 8
-"""Nominal periods before the lamp comes on, at most."""
+"""Nominal periods before the cue, at most."""
 MARGIN = 0.2
 """Seconds between the end of a pause and the act, at least."""
 BETA = 0.1
 """Seconds of error up to which the loss is quadratic."""
+INSTANT = 1e-4
+"""Seconds that rounding may move an observation by."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +38,9 @@ class Camera:
     jitter: float = 0.0
     """Each comes up to this share of a period early or late."""
     dropped: float = 0.0
-    """Share of observations that are lost; that of the lamp coming on never is."""
+    """Share of observations that are lost; that of the onset of the cue never is."""
     pause: float = 0.0
-    """Seconds without any, once between the lamp and the act."""
+    """Seconds without any, once between the onset of the cue and the act."""
 
 
 CAMERAS = {
@@ -48,12 +54,14 @@ CAMERAS = {
 
 
 class Interval(Probe):
-    """The lamp says how long to wait; every answer is the time that is left.
+    """The cue says how long to wait; every answer is the time that is left.
 
     A policy plans ahead, so an answer acts if the time it names comes before the next observation does.
     """
 
-    title = "Interval reproduction: act 1 to 3 s after a lamp has come on that says how long; timing error"
+    title = f"Interval reproduction: a flash of {FLASH} s says how long after its onset to act, 1 to 3 s; timing error"
+    shown = FLASH
+    """Seconds that the cue lasts."""
     features = 2
     outputs = 1
     conditions = tuple(CAMERAS)
@@ -90,14 +98,22 @@ class Interval(Probe):
         wait = SHORTEST + (LONGEST - SHORTEST) * torch.rand(rows, 1, generator=generator)
         time = _times(generator, camera, onset, wait, seconds)
         since = time - onset
-        after = since > -1e-4
-        observation = torch.stack([after.float(), after * wait / LONGEST], dim=-1)
+        after = since > -INSTANT
+        lit = after & (since < self.shown - INSTANT)
+        observation = torch.stack([lit.float(), lit * wait / LONGEST], dim=-1)
         dt = functional.pad(time.diff(dim=1), (1, 0), value=camera.period)
         return Batch(observation, dt, wait - since, after.float())
 
 
+class IntervalLamp(Interval):
+    """The easier one: the lamp stays on."""
+
+    title = "Interval reproduction: a lamp that stays on says how long after its onset to act, 1 to 3 s; timing error"
+    shown = math.inf
+
+
 def _times(generator: Generator, camera: Camera, onset: Tensor, wait: Tensor, seconds: float) -> Float[Tensor, "B T"]:
-    """Seconds at which each episode is observed; the lamp coming on always is."""
+    """Seconds at which each episode is observed; the onset of the cue always is one of them."""
     rows = len(onset)
     grid = camera.period * torch.arange(round(seconds / camera.period)).expand(rows, -1)
     fixed = (grid - onset).abs() < camera.period / 2
