@@ -4,6 +4,9 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help setup system demo test lint format lock clean
 
+# A start is quick once bytecode is kept.
+unexport PYTHONDONTWRITEBYTECODE
+
 UV := $(or $(shell command -v uv),.uv/bin/uv)
 BIN := .venv/bin
 INSTALLED := .venv/.installed

@@ -88,7 +88,7 @@ class Plan:
 @click.option("--output", default="outputs/quickstart", show_default=True, type=click.Path(path_type=Path))
 @click.option("--demonstrations", default=320, show_default=True, help="Oracle trajectories to collect.")
 @click.option("--episodes", default=50, show_default=True, help="Evaluation episodes, on the benchmark's seeds.")
-@click.option("--minutes", default=7.0, show_default=True, help="Training time of the memory policy.")
+@click.option("--minutes", default=6.0, show_default=True, help="Training time of the memory policy.")
 def main(env_id: str, output: Path, demonstrations: int, episodes: int, minutes: float) -> None:
     """Collect demonstrations, train a memory policy and its memoryless control, evaluate, audit and report.
 
