@@ -67,11 +67,12 @@ class MemoryPolicy(nn.Module):
 
     def _sample(self, memory: Memory, noise: Float[Tensor, "B H A"], prefix: Prefix | None = None) -> Sample:
         """Past and future actions, normalised; the past, which nobody acts on, is made from the same noise."""
-        context = self.pointer(Percept(**memory.working)).context
+        percept = Percept(*(memory.working[name] for name in Percept._fields))
         if prefix:
             committed = functional.pad(self.action(prefix.actions), (0, 0, self.past, 0))
             prefix = Prefix(committed, functional.pad(prefix.weight, (self.past, 0)))
-        return self.head.sample(context, torch.cat([noise[:, : self.past], noise], dim=1), prefix)
+        noise = torch.cat([noise[:, : self.past], noise], dim=1)
+        return self.head.sample(self.pointer(percept).context, noise, prefix)
 
     def loss(self, window: Window, memory: Memory) -> tuple[dict[str, Tensor], Memory]:
         """Action loss, and how far the demonstrator's goal is from what is pointed at while it moves.

@@ -1,6 +1,5 @@
 """Every head with every memory, built from the configuration files into a whole policy."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -9,34 +8,29 @@ from typing import Any
 import pytest
 import torch
 import yaml
-from torch import Tensor
+from memories import awake
+from windows import EMBODIMENT, A, B, H, P, assert_trained_as_acted, make_window, observed, untaught, windows
 
 from robomem import checkpoint
-from robomem.contract import Memory, Observation, Policy, Prefix, Window, reset
+from robomem.contract import Observation, Policy, Prefix
 from robomem.errors import RobomemError
 from robomem.policies.build import build_policy
 from robomem.policies.encoders.small import SmallEncoder
 from robomem.policies.policy import MemoryPolicy
 from robomem.sim.embodiment import MIKASA
-from robomem.spec import CameraSpec, PolicySpec
+from robomem.spec import PolicySpec
 from robomem.statistics import Statistics, VectorStatistics
 
 CONFIGS = Path(__file__).parents[2] / "configs"
-B, T, H = 3, 6, 4
-CAMERAS = tuple(CameraSpec(name=camera.name, height=32, width=32) for camera in MIKASA.cameras)
-P, A = MIKASA.proprio.size, MIKASA.action.size
 STATISTICS = Statistics(
     proprio=VectorStatistics(mean=(0.1,) * P, std=(0.5,) * P, low=(-2.0,) * P, high=(2.0,) * P),
     action=VectorStatistics(mean=(0.0,) * A, std=(0.5,) * A, low=(-1.0,) * A, high=(0.5,) * A),
     ticks=100,
 )
 SPEC = PolicySpec(
-    cameras=CAMERAS,
-    proprio=MIKASA.proprio,
-    action=MIKASA.action,
-    action_dt=MIKASA.action_dt,
+    **vars(EMBODIMENT),
     horizon=H,
-    observe_period=MIKASA.action_dt,
+    observe_period=EMBODIMENT.action_dt,
     max_gap=1.0,
     statistics_hash=STATISTICS.digest,
 )
@@ -70,11 +64,7 @@ def policy_config(memory: str, head: str, trunk: str = "mlp", past: int = 0) -> 
 def make_policy(memory: str, head: str, trunk: str = "mlp", past: int = 0) -> MemoryPolicy:
     """A policy whose zero-initialised projections have been moved, so that everything matters."""
     torch.manual_seed(0)
-    policy = build_policy(policy_config(memory, head, trunk, past), SPEC, STATISTICS)
-    for parameter in policy.parameters():
-        if not parameter.any():
-            torch.nn.init.normal_(parameter, std=0.1)
-    return policy
+    return awake(build_policy(policy_config(memory, head, trunk, past), SPEC, STATISTICS))
 
 
 MEMORIES = [(memory, "regression", "mlp") for memory in options("memory")]
@@ -92,65 +82,9 @@ def policy(parts: tuple[str, str, str]) -> MemoryPolicy:
     return make_policy(*parts)
 
 
-def make_window(seed: int, *, first: bool) -> Window:
-    """Random ticks; row 1 ends early, and in row 2 an episode begins inside the window."""
-    draw = torch.Generator().manual_seed(seed)
-    valid, is_first = torch.ones(B, T, dtype=torch.bool), torch.zeros(B, T, dtype=torch.bool)
-    valid[1, 4:] = False
-    is_first[2, 3] = True
-    is_first[:, 0] = first
-    images = {c.name: torch.randint(256, (B, T, 32, 32, 3), generator=draw, dtype=torch.uint8) for c in CAMERAS}
-    instruction = tuple(f"touch the {colour} cube" for colour in ("red", "green", "blue") for _ in range(T))
-    return Window(
-        observation=Observation(images, torch.randn(B, T, P, generator=draw), instruction),
-        dt=torch.where(is_first, 0.0, 0.02 + 0.2 * torch.rand(B, T, generator=draw)),
-        is_first=is_first,
-        valid=valid,
-        actions=torch.randn(B, T, H, A, generator=draw).clamp(-1, 1),
-        previous_action=torch.randn(B, T, A, generator=draw).clamp(-1, 1),
-        past_actions=torch.randn(B, T, H, A, generator=draw).clamp(-1, 1),
-        past_valid=valid[..., None] & (torch.rand(B, T, H, generator=draw) > 0.2),
-        action_valid=valid[..., None].expand(B, T, H).clone(),
-        outcome=torch.randn(B, T, P, generator=draw),
-    )
-
-
-def windows() -> list[Window]:
-    return [make_window(1, first=True), make_window(2, first=False)]
-
-
-def tick_of(window: Window, tick: int) -> Observation:
-    images = {name: image[:, tick] for name, image in window.observation.images.items()}
-    return Observation(images, window.observation.proprio[:, tick], window.observation.instruction[tick::T])
-
-
-def observed(policy: Policy, memory: Memory, window: Window) -> Memory:
-    """The memory after a window, tick by tick as on a robot."""
-    for tick in range(T):
-        memory = reset(policy, memory, window.is_first[:, tick])
-        after = policy.observe(memory, tick_of(window, tick), window.dt[:, tick])
-        memory = memory.where(window.valid[:, tick], after)
-    return memory
-
-
-def assert_close(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
-    assert found.keys() == expected.keys()
-    for name, value in expected.items():
-        torch.testing.assert_close(found[name], value, rtol=1e-3, atol=1e-4, msg=name)
-
-
 def test_training_sees_what_acting_sees(policy: MemoryPolicy) -> None:
     assert isinstance(policy, Policy)
-    trained = acted = policy.init_memory(B)
-    with torch.no_grad():
-        for window in windows():
-            losses, trained = policy.loss(window, trained)
-            acted = observed(policy, acted, window)
-            assert all(value.isfinite() for value in losses.values())
-            assert_close(trained.state, acted.state)
-            live = window.valid[:, -1]
-            newest, seen = ({k: v[live] for k, v in memory.working.items()} for memory in (trained, acted))
-            assert_close(newest, seen)
+    assert_trained_as_acted(policy, windows())
 
 
 @pytest.mark.parametrize("middle", [(20, 30), (64.5, 64.5), (100, 17.5)])  # inside a patch, and across four
@@ -169,19 +103,14 @@ def test_a_patch_knows_where_its_thing_is(middle: tuple[float, float]) -> None:
 
 
 def test_every_parameter_learns(policy: MemoryPolicy) -> None:
-    memory, total = policy.init_memory(B), torch.zeros(())
-    for window in windows():
-        losses, memory = policy.loss(window, memory)
-        assert set(losses) == {"action", "outcome"}
-        total = total + sum(losses.values())
-    total.backward()
-    assert not [name for name, p in policy.named_parameters() if p.grad is None or not p.grad.any()]
+    assert untaught(policy, windows()) == []
 
 
 def test_padding_and_invalid_actions_teach_nothing() -> None:
     policy = make_policy("none", "regression", past=2)
     window = make_window(1, first=True)
     losses, _ = policy.loss(window, policy.init_memory(B))
+    assert set(losses) == {"action", "outcome"}
     window.actions[~window.action_valid] = 0.9
     window.past_actions[~window.past_valid] = 0.9
     window.outcome[~window.valid] = 7
@@ -263,6 +192,9 @@ def test_checkpoint_acts_as_what_was_saved(policy: MemoryPolicy, parts: tuple[st
     [
         ({"memry": {}}, "policy has no setting 'memry'; did you mean 'memory'?"),
         ({"past_horizon": 5}, "policy.past_horizon=5 is not from 0 to policy.horizon=4"),
+        ({"verify_samples": 0}, "policy.verify_samples=0 must be positive"),
+        ({"verify_samples": 2}, "policy.verify_samples=2 compares the past of samples, which needs policy.past_"),
+        ({"verify_samples": 2, "past_horizon": 2}, "and head=diffusion or head=flow_matching"),
         ({"memory": None}, "policy.memory is missing; choose one, for example memory=<option>"),
         ({"head": head_with("diffusion", draw=3)}, "has no argument 'draw'; did you mean 'draws'?"),
         ({"head": head_with("regression", trunk={**part("trunk", "mlp"), "widht": 3})}, "did you mean 'width'?"),

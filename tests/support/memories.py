@@ -4,7 +4,7 @@ from pathlib import Path
 
 import torch
 import yaml
-from torch import Tensor
+from torch import Tensor, nn
 
 from robomem.factory import instantiate
 from robomem.policies.memory.base import MemoryModule, State
@@ -21,7 +21,7 @@ def make(name: str) -> MemoryModule:
     return instantiate(yaml.safe_load((CONFIGS / f"{name}.yaml").read_text()), layout=LAYOUT)
 
 
-def awake(module: MemoryModule) -> MemoryModule:
+def awake[M: nn.Module](module: M) -> M:
     """The same module, its zero-initialised projections moved, so that everything matters."""
     for parameter in module.parameters():
         if not parameter.any():
