@@ -49,20 +49,19 @@ class Bank(MemoryModule):
 
     def scan(self, state: State, tokens: Tensor, dt: Tensor, valid: Tensor, is_first: Tensor) -> tuple[Tensor, State]:
         """T steps at once: entries are weighted means of the old entries and the new observations."""
-        patches, cognition = self.layout.perceptual(tokens), self.layout.cognitive(tokens)[..., None, :]
-        sources = [
-            torch.cat([state[name], new.to(state[name].dtype)], dim=1)
-            for name, new in (("perceptual", patches), ("cognitive", cognition))
-        ]
-        before, after = self._consolidate(state, sources, dt, valid, is_first)
+        sources, before, after = self._consolidate(state, tokens, dt, valid, is_first)
+        patches, cognition = self._streams(tokens)
         seen = [torch.einsum("btls,bskd->btlkd", before.weights, source).flatten(0, 1) for source in sources]
         age, used = before.age.flatten(0, 1), before.used.flatten(0, 1)
         perceived = self.perceptual(patches.flatten(0, 1), Entries(seen[0], age, used)).view_as(patches)
         understood = self.cognitive(cognition.flatten(0, 1), Entries(seen[1], age, used)).view_as(cognition)
         enriched = torch.cat([perceived, understood], dim=-2)
-        kept = [torch.einsum("bls,bskd->blkd", after.weights, source) for source in sources]
-        state = {"perceptual": kept[0], "cognitive": kept[1], "age": after.age, "count": after.count}
-        return torch.where(valid[..., None, None], enriched, tokens), state
+        return torch.where(valid[..., None, None], enriched, tokens), _state(sources, after)
+
+    def fold(self, state: State, tokens: Tensor, dt: Tensor, valid: Tensor, is_first: Tensor) -> State:
+        """The same state without a read: what is stored does not depend on it."""
+        sources, _, after = self._consolidate(state, tokens, dt, valid, is_first)
+        return _state(sources, after)
 
     def advance(self, state: State, dt: Tensor) -> State:
         """Entries grow older."""
@@ -80,8 +79,21 @@ class Bank(MemoryModule):
             "gate": self.perceptual.openness(patches, read).mean((1, 2)),
         }
 
-    @torch.no_grad()
+    def _streams(self, tokens: Float[Tensor, "B T N D"]) -> tuple[Float[Tensor, "B T P D"], Float[Tensor, "B T 1 D"]]:
+        return self.layout.perceptual(tokens), self.layout.cognitive(tokens)[..., None, :]
+
     def _consolidate(
+        self, state: State, tokens: Tensor, dt: Tensor, valid: Tensor, is_first: Tensor
+    ) -> tuple[list[Tensor], Slots, Slots]:
+        """Both streams of the old entries and the new observations; the entries before each tick and after the last."""
+        sources = [
+            torch.cat([state[name], new.to(state[name].dtype)], dim=1)
+            for name, new in zip(("perceptual", "cognitive"), self._streams(tokens), strict=True)
+        ]
+        return sources, *self._choose(state, sources, dt, valid, is_first)
+
+    @torch.no_grad()
+    def _choose(
         self, state: State, sources: list[Tensor], dt: Tensor, valid: Bool[Tensor, "B T"], is_first: Bool[Tensor, "B T"]
     ) -> tuple[Slots, Slots]:
         """Entries before each tick, (B, T, ...), and after the last: which observations they are made of."""
@@ -97,6 +109,12 @@ class Bank(MemoryModule):
             before.append(slots)
             slots = slots.where(valid[:, t], append(slots, self.entries + t, gram, self.merge))
         return Slots(*(torch.stack(parts, dim=1) for parts in zip(*before, strict=True))), slots
+
+
+def _state(sources: list[Tensor], slots: Slots) -> State:
+    """Entries with what they are made of."""
+    perceptual, cognitive = (torch.einsum("bls,bskd->blkd", slots.weights, source) for source in sources)
+    return {"perceptual": perceptual, "cognitive": cognitive, "age": slots.age, "count": slots.count}
 
 
 class Stream(nn.Module):

@@ -60,7 +60,9 @@ class LayerMemory(MemoryModule):
             new = layer.candidate(tokens, held, used, turn).to(held.dtype)
             slots.append(torch.where(turn[..., None], torch.lerp(held, new.expand_as(held), share), held))
         age = torch.where(turn, 0.0, state["age"])
-        return tokens, {"slots": torch.stack(slots, dim=1), "age": age, "writes": state["writes"] + 1}
+        # It goes round from M to 2 M - 1: that says whose turn it is, and a memory that has settled returns to itself.
+        writes = torch.where(state["writes"] == 2 * self.slots - 1, self.slots, state["writes"] + 1)
+        return tokens, {"slots": torch.stack(slots, dim=1), "age": age, "writes": writes}
 
     def advance(self, state: State, dt: Tensor) -> State:
         """Time since the last write of each slot goes on."""

@@ -109,15 +109,24 @@ class RecurrentMemory(MemoryModule):
 
     def scan(self, state: State, tokens: Tensor, dt: Tensor, valid: Tensor, is_first: Tensor) -> tuple[Tensor, State]:
         """The same as repeated `step`, as far as the cell can at once."""
-        with torch.autocast(tokens.device.type, enabled=False):
-            inputs = self._pool(tokens.float())
-            features, state = self.cell.scan(state, inputs, self._elapsed(dt), valid, is_first)
+        features, state = self._recur(state, tokens, dt, valid, is_first)
         # Read tokens of zeros say nothing: cheaper than to choose between all of the tokens.
         return self.integrator(tokens, torch.where(valid[..., None, None], self._read(features), 0)), state
+
+    def fold(self, state: State, tokens: Tensor, dt: Tensor, valid: Tensor, is_first: Tensor) -> State:
+        """The same state without a read."""
+        return self._recur(state, tokens, dt, valid, is_first)[1]
 
     def advance(self, state: State, dt: Tensor) -> State:
         """Time passes for the cell."""
         return self.cell.advance(state, dt) if self.time else state
+
+    def _recur(
+        self, state: State, tokens: Tensor, dt: Tensor, valid: Tensor, is_first: Tensor
+    ) -> tuple[Float[Tensor, "B T F"], State]:
+        """Features of all ticks."""
+        with torch.autocast(tokens.device.type, enabled=False):
+            return self.cell.scan(state, self._pool(tokens.float()), self._elapsed(dt), valid, is_first)
 
     def _elapsed(self, dt: Float[Tensor, "*B"]) -> Float[Tensor, "*B"]:
         return dt if self.time else torch.full_like(dt, TICK)

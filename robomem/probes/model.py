@@ -38,6 +38,10 @@ class Model(nn.Module):
         """Answers to T observations and the state after them."""
         raise NotImplementedError
 
+    def fold(self, state: "State", observation: Float[Tensor, "B T F"], dt: Float[Tensor, "B T"]) -> "State":
+        """That state alone."""
+        return self.scan(state, observation, dt)[1]
+
     def step(
         self, state: "State", observation: Float[Tensor, "B F"], dt: Float[Tensor, " B"]
     ) -> tuple[Float[Tensor, "B O"], "State"]:
@@ -72,6 +76,11 @@ class MemoryModel(Model):
         always = torch.ones_like(dt, dtype=torch.bool)
         tokens, state = self.memory.scan(state, self.embed(observation), dt, always, ~always)
         return self.readout(tokens), state
+
+    def fold(self, state: "State", observation: Tensor, dt: Tensor) -> "State":
+        """By the module's `fold`."""
+        always = torch.ones_like(dt, dtype=torch.bool)
+        return self.memory.fold(state, self.embed(observation), dt, always, ~always)
 
     def step(self, state: "State", observation: Tensor, dt: Tensor) -> tuple[Tensor, "State"]:
         """By the module's `step`."""

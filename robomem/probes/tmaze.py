@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Generator, Tensor
 from torch.nn import functional
 
@@ -24,7 +24,7 @@ LONGEST = 100
 """Steps of corridor in training."""
 LENGTHS = (100, 1_000, 10_000, 100_000, 1_000_000)
 CHUNK = 16
-"""Ticks of corridor per call of `scan`."""
+"""Ticks of corridor at once."""
 TIMED = 400
 """Steps that latency is measured over."""
 LOOK = 3
@@ -85,18 +85,32 @@ def walk(
 ) -> "State":
     """The state after seeing the same observation for `ticks` ticks.
 
-    A state that comes back bit for bit after a chunk would do so after all that follow: those are not computed.
+    The next state of a row depends on its present one alone. So one that comes back bit for bit has closed a circle,
+    and to go round it changes nothing: whole rounds that are left are skipped. Circles are found as by Brent (1980):
+    states are compared with one that is marked, and the mark moves on after twice as many chunks as the last time.
     """
-    dt = steady(len(observation), CHUNK)
-    seen = observation[:, None].expand(-1, CHUNK, -1)
-    for done in range(0, ticks - CHUNK + 1, CHUNK):
-        before = state
-        _, state = model.scan(state, seen, dt)
-        report(done)
-        if all(torch.equal(before[name], state[name]) for name in state):
-            break
-    rest = ticks % CHUNK
-    return model.scan(state, seen[:, :rest], dt[:, :rest])[1] if rest else state
+    from robomem.policies.memory.base import select
+
+    rounds, rest = divmod(ticks, CHUNK)
+    dt, seen = steady(len(observation), CHUNK), observation[:, None].expand(-1, CHUNK, -1)
+    left = torch.full(observation.shape[:1], rounds)
+    marked, since, patience = state, 0, 1
+    while left.any():
+        state = select(left > 0, model.fold(state, seen, dt), state)
+        left, since = (left - 1).clamp_min(0), since + 1
+        left = torch.where(_same(marked, state, len(left)), left % since, left)
+        report(ticks - CHUNK * int(left.max()))
+        if since == patience:
+            marked, since, patience = state, 0, 2 * patience
+    return model.fold(state, seen[:, :rest], dt[:, :rest]) if rest else state
+
+
+def _same(a: "State", b: "State", rows: int) -> Bool[Tensor, " B"]:
+    """Which rows are equal in all entries."""
+    same = torch.ones(rows, dtype=torch.bool)
+    for name, value in a.items():
+        same &= (value == b[name]).reshape(rows, -1).all(1)
+    return same
 
 
 def costs(model: Model, observation: Tensor, early: "State", late: "State") -> dict[str, float]:

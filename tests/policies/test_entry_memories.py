@@ -189,6 +189,16 @@ def test_slots_are_written_in_turn_of_the_last_write() -> None:
         state = after
 
 
+def test_the_number_of_writes_goes_round() -> None:
+    """So a memory that has settled is the same again, and no number grows with the length of an episode."""
+    module, writes = LayerMemory(LAYOUT, layers=1, slots=3), []
+    state = module.init(B)
+    for token in draw(11).unbind(1):
+        _, state = module.step(state, token, seconds(0.1))
+        writes.append(int(state["writes"][0]))
+    assert writes == [1, 2, 3, 4, 5, 3, 4, 5, 3, 4, 5]
+
+
 def test_an_empty_slot_is_replaced_and_a_full_one_blended() -> None:
     module, state = LayerMemory(LAYOUT, layers=1, slots=2, blend=0.25), None
     full = LayerMemory(LAYOUT, layers=1, slots=2, blend=1.0)

@@ -69,6 +69,13 @@ def test_scan_equals_repeated_step(module: MemoryModule) -> None:
     assert_equal(state, expected_state)
 
 
+def test_fold_gives_the_state_of_a_scan(module: MemoryModule) -> None:
+    _, expected = module.scan(module.init(B), *inputs())
+    state = module.fold(module.init(B), *inputs())
+    assert state.keys() == expected.keys()
+    assert all(torch.equal(state[name], expected[name]) for name in expected)
+
+
 def test_two_windows_equal_one(module: MemoryModule) -> None:
     arguments = inputs()
     whole, after_whole = module.scan(module.init(B), *arguments)
