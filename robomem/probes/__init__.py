@@ -7,5 +7,6 @@ PROBES = {
     "interval_lamp": "robomem.probes.interval.IntervalLamp",
     "counting": "robomem.probes.counting.Counting",
     "copy": "robomem.probes.copying.Copying",
+    "shell_game": "robomem.probes.shell_game.ShellGame",
 }
 """Every probe and where it lives, in the order of the tables."""

@@ -79,6 +79,10 @@ class Probe:
         """Episodes to learn from."""
         raise NotImplementedError
 
+    def lesson(self, generator: Generator, rows: int, share: float) -> Batch:
+        """Episodes to learn from when a share of the training is done; as it stands, of the same kind throughout."""
+        return self.training(generator, rows)
+
     def test(self, generator: Generator, rows: int, condition: str) -> Batch:
         """Episodes to be tested on."""
         raise NotImplementedError
