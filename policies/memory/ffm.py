@@ -52,9 +52,9 @@ class FFM(Cell):
 
     def _decay(self, dt: Float[Tensor, "*B"]) -> Tensor:
         """(*B, traces, contexts)."""
-        rate = torch.exp(-self.log_scale)[:, None].expand(-1, len(self.log_period))
-        frequency = 2 * math.pi * torch.exp(-self.log_period).expand_as(rate)
-        return torch.exp(torch.complex(-rate, frequency) * dt[..., None, None])
+        fading = torch.exp(-torch.exp(-self.log_scale) * dt[..., None])
+        angle = 2 * math.pi * torch.exp(-self.log_period) * dt[..., None]
+        return fading[..., None] * torch.polar(torch.ones_like(angle), angle)[..., None, :]
 
     def _additions(self, inputs: Float[Tensor, "*B I"]) -> Tensor:
         """What is added to each trace, the same in all contexts: a steady input at 20 Hz adds up to itself."""
