@@ -46,7 +46,7 @@ class ShellGame(Probe):
     @property
     def subjects(self) -> list[str]:
         """One core, with a gradient through as many iterations as there are rounds, and the trunk of fixed depth."""
-        return ["mlp", f"recurrent_depth:max_iterations=64,backprop={ROUNDS}"]
+        return ["mlp", f"recurrent_depth:mean_iterations=10,max_iterations=64,backprop={ROUNDS}"]
 
     def build(self, name: str) -> TrunkModel:
         """An untrained trunk."""
