@@ -5,6 +5,7 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional
 
+from robomem.policies.heads.recurrent_depth import RecurrentDepth
 from robomem.probes.base import EPISODES, Batch
 from robomem.probes.shell_game import ITERATIONS, ORDERS, ROUNDS, TESTED, ShellGame, follow
 from robomem.probes.trunk import build_trunk
@@ -67,6 +68,7 @@ def test_score_is_the_share_of_right_orders() -> None:
 def test_iterations_are_as_many_as_asked_for() -> None:
     torch.manual_seed(0)
     model, runs = build_trunk("recurrent_depth:width=16,tolerance=1e9,max_iterations=9", 5, 2), []
+    assert isinstance(model.trunk, RecurrentDepth)
     model.trunk.core.register_forward_hook(lambda *_: runs.append(1))
     context, seen = torch.randn(3, 5), []
     for asked, expected in ((model, 1), (model.iterated(4), 4), (model.iterated(), 9)):
