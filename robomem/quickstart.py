@@ -24,7 +24,7 @@ class Plan:
     folder: Path
     demonstrations: int
     episodes: int
-    minutes: float
+    steps: int
 
     @property
     def dataset(self) -> Path:
@@ -52,9 +52,9 @@ class Plan:
                 f"policy={policy}",
                 f"data.root={self.dataset}",
                 f"run_dir={self.run(policy)}",
-                f"max_minutes={minutes:g}",
+                f"max_steps={steps}",
             ]
-            for policy, minutes in ((MEMORY, self.minutes), (CONTROL, self.minutes / 2))
+            for policy, steps in ((MEMORY, self.steps), (CONTROL, -(-self.steps // 2)))
         ]
         evaluations = [
             ["eval", f"checkpoint={self.run(policy)}", f"episodes={self.episodes}", "replan_every=2", *exact]
@@ -88,13 +88,15 @@ class Plan:
 @click.option("--output", default="outputs/quickstart", show_default=True, type=click.Path(path_type=Path))
 @click.option("--demonstrations", default=320, show_default=True, help="Oracle trajectories to collect.")
 @click.option("--episodes", default=50, show_default=True, help="Evaluation episodes, on the benchmark's seeds.")
-@click.option("--minutes", default=6.0, show_default=True, help="Training time of the memory policy.")
-def main(env_id: str, output: Path, demonstrations: int, episodes: int, minutes: float) -> None:
+@click.option(
+    "--steps", default=540, show_default=True, help="Training steps of the memory policy; its control takes half."
+)
+def main(env_id: str, output: Path, demonstrations: int, episodes: int, steps: int) -> None:
     """Collect demonstrations, train a memory policy and its memoryless control, evaluate, audit and report.
 
     Every step is a `robomem` command, shown before it runs; an interrupted quickstart goes on where it stopped.
     """
-    plan = Plan(env_id, output, demonstrations, episodes, minutes)
+    plan = Plan(env_id, output, demonstrations, episodes, steps)
     for number, command in enumerate(commands := plan.commands(), start=1):
         click.secho(f"\n[{number}/{len(commands)}] robomem {shlex.join(command)}", bold=True)
         _run(command)
@@ -136,4 +138,7 @@ def _show(plan: Plan) -> None:
 
 
 def _cell(value: dict[str, Any] | None) -> str:
-    return f"{value['rate']:.2f} [{value['low']:.2f}, {value['high']:.2f}]" if value else "-"
+    """Rate, interval and counts: a choice is counted only where one was made."""
+    if not value:
+        return "-"
+    return f"{value['rate']:.2f} [{value['low']:.2f}, {value['high']:.2f}] ({value['count']}/{value['episodes']})"

@@ -16,7 +16,7 @@ from robomem.report.cli import main as report
 
 @pytest.fixture
 def plan(tmp_path: Path) -> Plan:
-    return Plan("RememberColor3-VLA-v0", tmp_path / "quick start", demonstrations=12, episodes=3, minutes=0.5)
+    return Plan("RememberColor3-VLA-v0", tmp_path / "quick start", demonstrations=12, episodes=3, steps=9)
 
 
 def composed(command: list[str]) -> Any:
@@ -31,9 +31,9 @@ def test_every_hydra_command_composes(plan: Plan) -> None:
     assert [c[0] for c in commands] == ["collect", "train", "train", "eval", "eval", "eval", "eval", "audit"]
     collect, memory, control, *evaluations, audit = map(composed, commands)
     assert (collect.root, collect.episodes, collect.sim.render) == (str(plan.dataset), 12, "lite")
-    for training, name, minutes in ((memory, MEMORY, 0.5), (control, CONTROL, 0.25)):
+    for training, name, steps in ((memory, MEMORY, 9), (control, CONTROL, 5)):
         assert (training.policy["name"], training.run_dir) == (name, str(plan.run(name)))
-        assert (training.data.root, training.max_minutes) == (collect.root, minutes)
+        assert (training.data.root, training.max_steps) == (collect.root, steps)
     assert [e.checkpoint for e in evaluations] == [memory.run_dir, control.run_dir, None, None]
     assert [e.baseline for e in evaluations] == [None, None, *BASELINES]
     assert all((e.episodes, e.sim.env_id) == (3, plan.env_id) for e in evaluations)
