@@ -141,4 +141,4 @@ def _cell(value: dict[str, Any] | None) -> str:
     """Rate, interval and counts: a choice is counted only where one was made."""
     if not value:
         return "-"
-    return f"{value['rate']:.2f} [{value['low']:.2f}, {value['high']:.2f}] ({value['count']}/{value['episodes']})"
+    return f"{value['rate']:.2f} [{value['low']:.2f}, {value['high']:.2f}]\n{value['count']} of {value['episodes']}"

@@ -63,7 +63,7 @@ def test_a_failing_step_stops_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 
 def test_the_results_are_shown_side_by_side(plan: Plan, capsys: pytest.CaptureFixture[str]) -> None:
-    cell = {"rate": 0.5, "low": 0.25, "high": 0.75}
+    cell = {"count": 2, "episodes": 4, "rate": 0.5, "low": 0.25, "high": 0.75}
     for name in (MEMORY, CONTROL, *BASELINES):
         plan.records(name).mkdir(parents=True)
         summary = {"success_once": cell, "first_choice": None, "success_at_end": cell}
@@ -73,5 +73,5 @@ def test_the_results_are_shown_side_by_side(plan: Plan, capsys: pytest.CaptureFi
     (audit / "audit.json").write_text('{"verdict": "uses its memory"}')
     quickstart._show(plan)
     shown = capsys.readouterr().out
-    assert shown.count("0.50 [0.25, 0.75]") == 8
+    assert shown.count("0.50 [0.25, 0.75]") == shown.count("2 of 4") == 8
     assert "uses its memory" in shown
