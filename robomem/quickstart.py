@@ -86,10 +86,22 @@ class Plan:
 @click.command(name="quickstart")
 @click.option("--env-id", default="RememberColor3-VLA-v0", show_default=True, help="Task of MIKASA-Robo-VLA.")
 @click.option("--output", default="outputs/quickstart", show_default=True, type=click.Path(path_type=Path))
-@click.option("--demonstrations", default=320, show_default=True, help="Oracle trajectories to collect.")
-@click.option("--episodes", default=50, show_default=True, help="Evaluation episodes, on the benchmark's seeds.")
 @click.option(
-    "--steps", default=540, show_default=True, help="Training steps of the memory policy; its control takes half."
+    "--demonstrations", default=320, show_default=True, type=click.IntRange(1), help="Oracle trajectories to collect."
+)
+@click.option(
+    "--episodes",
+    default=50,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Evaluation episodes, on the benchmark's seeds.",
+)
+@click.option(
+    "--steps",
+    default=540,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Training steps of the memory policy; its control takes half.",
 )
 def main(env_id: str, output: Path, demonstrations: int, episodes: int, steps: int) -> None:
     """Collect demonstrations, train a memory policy and its memoryless control, evaluate, audit and report.
