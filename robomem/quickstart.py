@@ -98,7 +98,7 @@ class Plan:
 )
 @click.option(
     "--steps",
-    default=540,
+    default=600,
     show_default=True,
     type=click.IntRange(1),
     help="Training steps of the memory policy; its control takes half.",
