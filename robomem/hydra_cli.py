@@ -6,12 +6,12 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from importlib import resources
 from typing import Any
 
 import click
 
 from robomem.errors import nearest
+from robomem.groups import CONFIGS, groups, options
 
 _FLAGS = [
     ("KEY=VALUE, GROUP=OPTION", "set a value, choose an option"),
@@ -98,7 +98,7 @@ def _describe_key(cause: Any, first_line: str) -> str:
 
 def _unknown_group(message: str) -> str | None:
     match = re.search(r"Could not override '([^']+)'. No match", message)
-    return match and f"unknown configuration group {match[1]!r}{nearest(match[1], _group_names())}"
+    return match and f"unknown configuration group {match[1]!r}{nearest(match[1], groups())}"
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
@@ -126,32 +126,20 @@ def _silent_failure() -> Iterator[None]:
         JobReturn.return_value = announcing
 
 
-def _group_names() -> list[str]:
-    return [
-        entry.name for entry in resources.files("robomem.configs").iterdir() if entry.is_dir() and entry.name[0] != "_"
-    ]
-
-
-def _options(group: str) -> list[str]:
-    folder = resources.files("robomem.configs") / group
-    files = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
-    return sorted(name.removesuffix(".yaml") for name in files if name.endswith(".yaml"))
-
-
 def _defaults(config: str) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
     """Groups with their options, and settings with their values, of a primary configuration."""
     import yaml
 
-    text = (resources.files("robomem.configs") / f"{config}.yaml").read_text()
+    text = (CONFIGS / f"{config}.yaml").read_text()
     settings = yaml.safe_load(text)
-    groups = []
+    choices = []
     for entry in settings.pop("defaults", []):
         for key, chosen in entry.items() if isinstance(entry, dict) else ():
             group = key.split("@")[0].removeprefix("optional ").lstrip("/")
-            others = [option for option in _options(group) if option != chosen]
+            others = [option for option in options(group) if option != chosen]
             if others or chosen:
-                groups.append((group, ", ".join([str(chosen), *others] if chosen else others)))
-    return groups, [(key, _show(value)) for key, value in settings.items() if key != "hydra"]
+                choices.append((group, ", ".join([str(chosen), *others] if chosen else others)))
+    return choices, [(key, _show(value)) for key, value in settings.items() if key != "hydra"]
 
 
 def _show(value: Any) -> str:

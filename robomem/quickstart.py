@@ -12,8 +12,10 @@ from typing import Any
 import click
 
 from robomem.errors import RobomemError
+from robomem.groups import options
 
 MEMORY, CONTROL, BASELINES = "memory_vla", "memoryless", ("oracle", "sweep")
+"""The policy unless others are asked for, the one beside it, and what needs no training."""
 
 
 @dataclass(frozen=True)
@@ -25,11 +27,22 @@ class Plan:
     demonstrations: int
     episodes: int
     steps: int
+    policies: tuple[str, ...] = (MEMORY,)
+
+    @property
+    def trained(self) -> tuple[str, ...]:
+        """The policies and their control."""
+        return (*self.policies, CONTROL)
 
     @property
     def dataset(self) -> Path:
         """Of the demonstrations."""
         return self.folder / "data" / self.env_id
+
+    @property
+    def report(self) -> Path:
+        """The page about all of it."""
+        return self.folder / "report.html"
 
     def run(self, policy: str) -> Path:
         """Folder of a training run."""
@@ -43,43 +56,25 @@ class Plan:
 
     def commands(self) -> list[list[str]]:
         """The command lines, in order; each continues what an earlier attempt left."""
-        lite = [f"sim.env_id={self.env_id}", "sim.render=lite"]
-        exact = [f"sim.env_id={self.env_id}", "sim.render=exact"]
-        training = [
-            [
-                "train",
-                f"experiment={_experiment(self.env_id)}",
-                f"policy={policy}",
-                f"data.root={self.dataset}",
-                f"run_dir={self.run(policy)}",
-                f"max_steps={steps}",
-            ]
-            for policy, steps in ((MEMORY, self.steps), (CONTROL, -(-self.steps // 2)))
-        ]
-        evaluations = [
-            ["eval", f"checkpoint={self.run(policy)}", f"episodes={self.episodes}", "replan_every=2", *exact]
-            for policy in (MEMORY, CONTROL)
-        ]
-        baselines = [
-            ["eval", f"baseline={name}", f"episodes={self.episodes}", f"output_dir={self.records(name)}", *lite[:1]]
-            for name in BASELINES
-        ]
-        audit = ["audit", f"checkpoint={self.run(MEMORY)}", f"dataset={self.dataset}", "replan_every=2", *lite]
-        collection = [
-            "collect",
-            f"root={self.dataset}",
-            f"episodes={self.demonstrations}",
-            "demonstration.noise=0.6",
-            *lite,
-        ]
-        report = ["report", *map(str, (self.run(MEMORY), self.run(CONTROL), *map(self.records, BASELINES)))]
+        task, lite, exact = f"sim.env_id={self.env_id}", "sim.render=lite", "sim.render=exact"
+        data, episodes = f"data.root={self.dataset}", f"episodes={self.episodes}"
+        experiment = f"experiment={_experiment(self.env_id)}"
+        runs = {name: self.run(name) for name in self.trained}
+        steps = dict.fromkeys(self.policies, self.steps) | {CONTROL: -(-self.steps // 2)}
+        collection = [f"root={self.dataset}", f"episodes={self.demonstrations}", "demonstration.noise=0.6", task, lite]
         return [
-            collection,
-            *training,
-            *evaluations,
-            *baselines,
-            audit,
-            [*report, "--output", str(self.folder / "report.html")],
+            ["collect", *collection],
+            *(
+                ["train", experiment, f"policy={name}", data, f"run_dir={run}", f"max_steps={steps[name]}"]
+                for name, run in runs.items()
+            ),
+            *(["eval", f"checkpoint={run}", episodes, "replan_every=2", task, exact] for run in runs.values()),
+            *(["eval", f"baseline={name}", episodes, f"output_dir={self.records(name)}", task] for name in BASELINES),
+            *(
+                ["audit", f"checkpoint={runs[name]}", f"dataset={self.dataset}", "replan_every=2", task, lite]
+                for name in self.policies
+            ),
+            ["report", *map(str, (*runs.values(), *map(self.records, BASELINES))), f"--output={self.report}"],
         ]
 
 
@@ -101,14 +96,23 @@ class Plan:
     default=600,
     show_default=True,
     type=click.IntRange(1),
-    help="Training steps of the memory policy; its control takes half.",
+    help="Training steps of a policy; the control takes half.",
 )
-def main(env_id: str, output: Path, demonstrations: int, episodes: int, steps: int) -> None:
-    """Collect demonstrations, train a memory policy and its memoryless control, evaluate, audit and report.
+@click.option(
+    "--policy",
+    "policies",
+    default=[MEMORY],
+    show_default=True,
+    multiple=True,
+    type=click.Choice([name for name in options("policy") if name != CONTROL]),
+    help="Repeatable, to compare several on the same data and budget.",
+)
+def main(env_id: str, output: Path, demonstrations: int, episodes: int, steps: int, policies: tuple[str, ...]) -> None:
+    """Collect demonstrations, train memory policies and their memoryless control, evaluate, audit and report.
 
     Every step is a `robomem` command, shown before it runs; an interrupted quickstart goes on where it stopped.
     """
-    plan = Plan(env_id, output, demonstrations, episodes, steps)
+    plan = Plan(env_id, output, demonstrations, episodes, steps, tuple(dict.fromkeys(policies)))
     for number, command in enumerate(commands := plan.commands(), start=1):
         click.secho(f"\n[{number}/{len(commands)}] robomem {shlex.join(command)}", bold=True)
         _run(command)
@@ -139,14 +143,15 @@ def _show(plan: Plan) -> None:
     table = Table(title=f"{plan.env_id}, {plan.episodes} episodes, 95 % Wilson intervals")
     for heading in ("policy", "success", "first choice right", "success at the end"):
         table.add_column(heading)
-    for name in (MEMORY, CONTROL, *BASELINES):
+    for name in (*plan.trained, *BASELINES):
         summary = json.loads((plan.records(name) / "summary.json").read_text())
         table.add_row(name, *(_cell(summary[key]) for key in ("success_once", "first_choice", "success_at_end")))
-    audit = json.loads((plan.run(MEMORY) / "audit" / plan.env_id / "audit.json").read_text())
     console = Console()
     console.print(table)
-    console.print(f"audit: {MEMORY} {audit['verdict']}")
-    console.print(f"report: {(plan.folder / 'report.html').resolve()}")
+    for name in plan.policies:
+        audit = json.loads((plan.run(name) / "audit" / plan.env_id / "audit.json").read_text())
+        console.print(f"audit: {name} {audit['verdict']}")
+    console.print(f"report: {plan.report.resolve()}")
 
 
 def _cell(value: dict[str, Any] | None) -> str:

@@ -16,7 +16,7 @@ from robomem.bench.timing import milliseconds
 from robomem.devices import find_device
 from robomem.factory import instantiate
 from robomem.files import write_json
-from robomem.probes.model import modules
+from robomem.groups import options
 
 if TYPE_CHECKING:
     from robomem.policies.heads.base import Head
@@ -92,7 +92,7 @@ class Subject:
 def main(repeats: int, device: str, output: Path | None, **sizes: int) -> None:
     """Time every objective on every trunk, untrained, as configured by default."""
     where = find_device(device)
-    pairs = product(modules("head"), modules("trunk"))
+    pairs = product(options("head"), options("trunk"))
     timings = measure([Subject(*pair, **sizes, device=where) for pair in pairs], repeats)
     setting = {**sizes, "repeats": repeats, "device": str(where), "threads": torch.get_num_threads()}
     _print(timings, setting)

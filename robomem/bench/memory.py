@@ -15,7 +15,8 @@ from robomem.bench.timing import milliseconds
 from robomem.devices import find_device
 from robomem.factory import instantiate
 from robomem.files import write_json
-from robomem.probes.model import module_config, modules
+from robomem.groups import options
+from robomem.probes.model import module_config
 
 if TYPE_CHECKING:
     from robomem.policies.memory.base import MemoryModule
@@ -60,7 +61,7 @@ def main(names: tuple[str, ...], repeats: int, device: str, output: Path | None,
     count in both times: what only a recurrence costs shows with few patches.
     """
     where = find_device(device)
-    timings = [measure(name, repeats=repeats, device=where, **sizes) for name in names or modules("memory")]
+    timings = [measure(name, repeats=repeats, device=where, **sizes) for name in names or options("memory")]
     setting = {**sizes, "repeats": repeats, "device": str(where), "threads": torch.get_num_threads()}
     _print(timings, setting)
     if output is not None:

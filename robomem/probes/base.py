@@ -8,7 +8,8 @@ from jaxtyping import Float, Int
 from torch import Generator, Tensor
 from torch.nn import functional
 
-from robomem.probes.model import Model, build_memory, modules
+from robomem.groups import options
+from robomem.probes.model import Model, build_memory
 
 PERIOD = 0.1
 """Seconds between two observations in training."""
@@ -69,7 +70,7 @@ class Probe:
     @property
     def subjects(self) -> list[str]:
         """Names of the modules it tests unless others are asked for."""
-        return modules(self.group)
+        return options(self.group)
 
     def build(self, name: str) -> Model:
         """An untrained model around a module."""

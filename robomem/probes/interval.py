@@ -7,13 +7,15 @@ them there are, or when; of a flash it has to keep what only some of them showed
 
 import math
 from dataclasses import dataclass
+from statistics import fmean
 
 import torch
 from jaxtyping import Float
 from torch import Generator, Tensor
 from torch.nn import functional
 
-from robomem.probes.base import PERIOD, Batch, Probe
+from robomem.probes.base import PERIOD, Batch, Outcome, Probe, Report
+from robomem.probes.model import Model
 
 FLASH = 0.4
 """Seconds."""
@@ -92,6 +94,12 @@ class Interval(Probe):
         act = planned.gather(1, first)[:, 0].minimum(time[:, -1])
         due = (time + batch.target)[:, -1]
         return (act - due).abs()
+
+    def evaluate(self, model: Model, generator: Generator, report: Report) -> Outcome:
+        """Test under all conditions; what an error there is in errors under the first is measured too."""
+        scores = super().evaluate(model, generator, report).scores
+        first, *others = ((condition, fmean(errors)) for condition, errors in scores.items())
+        return Outcome(scores, {f"{condition}, times the error {first[0]}": e / first[1] for condition, e in others})
 
     def _episodes(self, generator: Generator, rows: int, camera: Camera, seconds: float) -> Batch:
         onset = 2 * PERIOD * torch.randint(1, LEAD // 2 + 1, (rows, 1), generator=generator)

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from robomem.probes.base import Probe
-from robomem.probes.table import Row
+from robomem.probes.table import Estimate, Row
 
 _INTRODUCTION = (
-    "Every number is the mean over seeds and test episodes with its 95% interval. Scores are shares of right answers; "
-    "those in seconds are errors, the lower the better. `chance` is what needs no memory."
+    "Every number is the mean over seeds and test episodes with its 95% interval. Scores are shares of right answers "
+    "or returns; those in seconds are errors, the lower the better. `chance` is what needs no memory."
 )
 
 
@@ -33,7 +33,7 @@ def _overview(table: Sequence[Row], probes: Mapping[str, Probe]) -> str:
     body = [["chance", "", *(_chance(probe) for probe in probes.values())]]
     for module, parameters in {row.module: row.parameters for row in table}.items():
         cells = [
-            str(found[name, module].scores[probe.headline]) if (name, module) in found else ""
+            _score(probe, found[name, module].scores[probe.headline]) if (name, module) in found else ""
             for name, probe in probes.items()
         ]
         body.append([module, f"{parameters:,}", *cells])
@@ -42,7 +42,7 @@ def _overview(table: Sequence[Row], probes: Mapping[str, Probe]) -> str:
 
 def _scores(rows: Sequence[Row], probe: Probe) -> str:
     body = [["chance", "", *[_chance(probe)] * len(probe.conditions)]]
-    body += [[row.module, str(len(row.seeds)), *map(str, row.scores.values())] for row in rows]
+    body += [[row.module, str(len(row.seeds)), *(_score(probe, s) for s in row.scores.values())] for row in rows]
     return _grid(["module", "seeds", *(_unit(probe, condition) for condition in probe.conditions)], body)
 
 
@@ -51,8 +51,12 @@ def _measured(rows: Sequence[Row]) -> str:
     return _grid(["module", *rows[0].measured], body)
 
 
+def _score(probe: Probe, score: Estimate) -> str:
+    return score.text(4 if probe.unit == "s" else 2)
+
+
 def _unit(probe: Probe, condition: str) -> str:
-    return f"{condition} (s)" if probe.unit == "s" else condition
+    return condition if probe.unit == "success" else f"{condition} ({probe.unit})"
 
 
 def _chance(probe: Probe) -> str:

@@ -1,6 +1,5 @@
 """The smallest policy-like model around a memory module: embedding, memory, readout."""
 
-from importlib import resources
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -10,6 +9,7 @@ from torch import Tensor, nn
 
 from robomem.errors import RobomemError, nearest
 from robomem.factory import instantiate
+from robomem.groups import CONFIGS, options
 
 if TYPE_CHECKING:
     from robomem.policies.memory.base import MemoryModule, State
@@ -88,12 +88,6 @@ class MemoryModel(Model):
         return self.readout(tokens), state
 
 
-def modules(group: str) -> list[str]:
-    """Names of all modules in a group of configurations."""
-    entries = (resources.files("robomem.configs") / group).iterdir()
-    return sorted(entry.name.removesuffix(".yaml") for entry in entries if entry.name.endswith(".yaml"))
-
-
 def module_config(group: str, name: str) -> dict[str, Any]:
     """Settings of a module: `NAME`, or `NAME:KEY=VALUE,KEY=VALUE` with other values than its file has.
 
@@ -102,9 +96,9 @@ def module_config(group: str, name: str) -> dict[str, Any]:
         omegaconf.errors.OmegaConfBaseException: no such key.
     """
     base, _, changes = name.partition(":")
-    if base not in (known := modules(group)):
+    if base not in (known := options(group)):
         raise RobomemError(f"no {group} module {base!r}{nearest(base, known)}")
-    text = (resources.files("robomem.configs") / group / f"{base}.yaml").read_text()
+    text = (CONFIGS / group / f"{base}.yaml").read_text()
     config = OmegaConf.create(text)
     OmegaConf.set_struct(config, True)
     config.merge_with_dotlist(changes.split(",") if changes else [])

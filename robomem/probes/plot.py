@@ -51,7 +51,7 @@ def _panel(
     if probe.chance is not None:
         axes.axhline(probe.chance, color="0.5", linewidth=1, linestyle="--", zorder=0)
     axes.set_title(name)
-    axes.set_ylabel("error (s)" if probe.unit == "s" else "share right")
-    axes.set_ylim(bottom=0, top=None if probe.unit == "s" else 1.05)
+    axes.set_ylabel({"s": "error (s)", "success": "share right"}.get(probe.unit, probe.unit))
+    axes.set_ylim(bottom=-1.05 if probe.unit == "return" else 0, top=None if probe.unit == "s" else 1.05)
     axes.tick_params(axis="x", labelrotation=25)
     axes.spines[["top", "right"]].set_visible(False)

@@ -22,9 +22,9 @@ class Estimate:
     low: float
     high: float
 
-    def __str__(self) -> str:
+    def text(self, digits: int = 2) -> str:
         """`0.92 [0.81, 0.97]`."""
-        return f"{self.mean:.2f} [{self.low:.2f}, {self.high:.2f}]"
+        return f"{self.mean:.{digits}f} [{self.low:.{digits}f}, {self.high:.{digits}f}]"
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Every command that the quickstart runs is one that its program accepts."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,17 @@ def test_every_hydra_command_composes(plan: Plan) -> None:
 def test_policies_differ_in_their_memory_alone(plan: Plan) -> None:
     memory, control = (composed(command).policy for command in plan.commands() if command[0] == "train")
     assert {key for key in memory if memory[key] != control[key]} == {"name", "memory"}
+
+
+def test_several_policies_are_treated_alike(plan: Plan) -> None:
+    names = ("elmur", MEMORY)
+    several = replace(plan, policies=names)
+    trainings = [composed(command) for command in several.commands() if command[0] == "train"]
+    assert [(t.policy["name"], t.max_steps) for t in trainings] == [("elmur", 9), (MEMORY, 9), (CONTROL, 5)]
+    assert len({t.run_dir for t in trainings}) == 3
+    audits = [command[1] for command in several.commands() if command[0] == "audit"]
+    assert audits == [f"checkpoint={plan.run(name)}" for name in names]
+    assert several.commands()[-1][1:4] == [t.run_dir for t in trainings]
 
 
 def test_the_report_takes_what_the_others_make(plan: Plan) -> None:

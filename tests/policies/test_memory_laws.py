@@ -8,9 +8,10 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from robomem.factory import instantiate
+from robomem.groups import options
 from robomem.policies.memory.base import MemoryModule, State
 from robomem.policies.tokens import Layout
-from robomem.probes.model import module_config, modules
+from robomem.probes.model import module_config
 
 LAYOUT = Layout(cameras=2, height=2, width=2, channels=8)
 VARIANTS = (
@@ -26,7 +27,7 @@ VARIANTS = (
 B, T = 3, 7
 
 
-@pytest.fixture(params=[*modules("memory"), *VARIANTS])
+@pytest.fixture(params=[*options("memory"), *VARIANTS])
 def module(request: pytest.FixtureRequest) -> MemoryModule:
     """A module whose zero-initialised projections have been moved, so that everything matters."""
     torch.manual_seed(0)

@@ -8,17 +8,18 @@ import torch
 from torch import Tensor, nn
 
 from robomem.factory import instantiate
+from robomem.groups import options
 from robomem.policies.memory.base import MemoryModule
 from robomem.policies.memory.recurrent import TICK, RecurrentMemory
 from robomem.policies.memory.xlstm import MLSTM
 from robomem.policies.tokens import Layout
-from robomem.probes.model import module_config, modules
+from robomem.probes.model import module_config
 
 LAYOUT = Layout(cameras=2, height=2, width=2, channels=8)
 B, T = 2, 9
 INTEGRATORS = ("ContextTokens", "AdaptiveNorm", "ScratchpadOffset")
-INTEGRATED = [name for name in modules("memory") if "integrator" in module_config("memory", name)]
-RECURRENT = [name for name in modules("memory") if "cell" in module_config("memory", name)]
+INTEGRATED = [name for name in options("memory") if "integrator" in module_config("memory", name)]
+RECURRENT = [name for name in options("memory") if "cell" in module_config("memory", name)]
 
 
 def make(name: str, **settings: Any) -> MemoryModule:

@@ -7,11 +7,13 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional
 
+from robomem.policies.memory.base import State
 from robomem.probes import PROBES
 from robomem.probes.base import Batch, Probe
 from robomem.probes.cells import load_probe
 from robomem.probes.copying import SYMBOLS as COPIED
 from robomem.probes.interval import LONGEST
+from robomem.probes.model import Model
 from robomem.probes.recall import ITEMS, SYMBOLS
 from robomem.probes.shell_game import ORDERS, ROUNDS, follow
 
@@ -64,8 +66,12 @@ SOLUTIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "interval_lamp": clock,
     "counting": lambda observation, dt: functional.one_hot(observation[..., 0].cumsum(1).long(), 8).float(),
     "copy": in_order,
+    "popgym_first": lambda observation, dt: after_first(observation, slice(None)),
+    "popgym_previous": lambda observation, dt: observation.roll(3, dims=1),
     "shell_game": by_rounds,
 }
+CARDS = {name for name in SOLUTIONS if name.startswith("popgym")}
+"""Neighbouring cards of one deck are not independent, and their probes are scored by returns."""
 
 CASES = [(name, condition) for name in SOLUTIONS for condition in ("training", *load_probe(name).conditions[:3])]
 
@@ -89,7 +95,7 @@ def test_memory_of_the_observations_solves_it(name: str, condition: str) -> None
     torch.testing.assert_close(score, torch.full_like(score, perfect), atol=1e-4, rtol=0)
 
 
-@pytest.mark.parametrize("name", sorted(SOLUTIONS.keys() - {"interval", "interval_lamp", "shell_game"}))
+@pytest.mark.parametrize("name", sorted(SOLUTIONS.keys() - CARDS - {"interval", "interval_lamp", "shell_game"}))
 def test_the_newest_observation_does_not_tell_the_answer(name: str) -> None:
     """For every observation at which an answer counts, the right answers are as mixed as chance has it."""
     probe = load_probe(name)
@@ -105,6 +111,26 @@ def test_the_newest_observation_does_not_tell_the_answer(name: str) -> None:
         assert (share - 1 / probe.outputs).abs().max() < 5 * (0.25 / len(answers)) ** 0.5
 
 
+@pytest.mark.parametrize("name", sorted(CARDS))
+def test_popgym_agrees_with_the_answers(name: str) -> None:
+    """The return of right answers, given by the tasks themselves, is 1."""
+    probe = load_probe(name)
+
+    class Player(Model):
+        """Plays with a memory of all cards."""
+
+        def init(self, rows: int) -> State:
+            return {"seen": torch.zeros(rows, 0, 4)}
+
+        def step(self, state: State, observation: Tensor, dt: Tensor) -> tuple[Tensor, State]:
+            seen = torch.cat([state["seen"], observation[:, None]], dim=1)
+            return SOLUTIONS[name](seen, dt)[:, -1], {"seen": seen}
+
+    outcome = probe.evaluate(Player(), generator(), lambda share: None)
+    for returns in outcome.scores.values():
+        assert min(returns) > 0.999
+
+
 def test_training_is_short() -> None:
     for name, longest in {
         "tmaze": 102,
@@ -113,6 +139,8 @@ def test_training_is_short() -> None:
         "interval_lamp": 43,
         "counting": 50,
         "copy": 33,
+        "popgym_first": 51,
+        "popgym_previous": 51,
         "shell_game": 4,
     }.items():
         probe = load_probe(name)
