@@ -19,7 +19,8 @@ class RecurrentDepth(Trunk):
 
     The latent starts from the prelude, so from the context and the memory in it. Where RD-VLA starts from noise, stops
     a whole batch at once and decodes once more after stopping, this acts deterministically, stops each row by itself
-    and decodes once.
+    and decodes once. Its coda is linear: what hidden units of a coda find out comes too late for another iteration to
+    build on, and with them the core does not learn to iterate (`robomem probe --probe shell_game`).
     """
 
     def __init__(
@@ -34,7 +35,7 @@ class RecurrentDepth(Trunk):
         backprop: int = 4,
         tolerance: float = 0.02,
     ) -> None:
-        """Build prelude, core and coda of `width` units; `inputs` may be 0.
+        """Build prelude and core of `width` units, and a coda; `inputs` may be 0.
 
         Args:
             inputs: Entries of an input.
@@ -58,13 +59,13 @@ class RecurrentDepth(Trunk):
         self.mean_iterations, self.max_iterations = mean_iterations, max_iterations
         self.backprop, self.tolerance = backprop, tolerance
         self.enter = SharedLinear(inputs, context, width)
-        self.prelude, self.coda = (Block(width, inputs, context) for _ in range(2))
+        self.prelude = Block(width, inputs, context)
         self.inject, self.core = nn.Linear(2 * width, width), Block(width, 0, context)
-        self.leave = nn.Linear(width, outputs)
+        self.coda = nn.Linear(width, outputs)
 
     def encode(self, context: Float[Tensor, "B C"]) -> Code:
         """Every layer's share of the context; the core's serves all its iterations."""
-        return tuple(layer.encode(context) for layer in (self.enter, self.prelude, self.core, self.coda))
+        return tuple(layer.encode(context) for layer in (self.enter, self.prelude, self.core))
 
     def forward(self, inputs: Float[Tensor, "B M I"], code: Code) -> Float[Tensor, "B M O"]:
         """Outputs after a random number of iterations."""
@@ -75,7 +76,7 @@ class RecurrentDepth(Trunk):
                 latent = self._iterate(latent, start, code)
         for _ in range(min(iterations, self.backprop)):
             latent = self._iterate(latent, start, code)
-        return self._decode(latent, inputs, code)
+        return self.coda(latent)
 
     def solve(self, inputs: Float[Tensor, "B M I"], code: Code) -> Solution:
         """Outputs after as many iterations as each row needs.
@@ -93,7 +94,7 @@ class RecurrentDepth(Trunk):
             moving = moving & (change > self.tolerance)
             if not moving.any():
                 break
-        return Solution(self._decode(latent, inputs, code), iterations)
+        return Solution(self.coda(latent), iterations)
 
     def draw_iterations(self) -> int:
         """Log-normal Poisson, from 1 to the maximum, with the given mean before that cut.
@@ -109,9 +110,6 @@ class RecurrentDepth(Trunk):
     def _iterate(self, latent: Tensor, start: Tensor, code: Code) -> Tensor:
         injected = _normalise(self.inject(torch.cat([latent, start], dim=-1)))
         return _normalise(self.core(injected, latent[..., :0], code[2]))
-
-    def _decode(self, latent: Tensor, inputs: Tensor, code: Code) -> Tensor:
-        return self.leave(self.coda(latent, inputs, code[3]))
 
 
 def _normalise(latent: Tensor) -> Tensor:

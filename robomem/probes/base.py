@@ -27,8 +27,8 @@ class Batch:
     observation: Float[Tensor, "B T F"]
     dt: Float[Tensor, "B T"]
     """Seconds since the previous observation."""
-    target: Int[Tensor, "B T"] | Float[Tensor, "B T"]
-    """A class, or a quantity in seconds."""
+    target: Int[Tensor, "B T *_"] | Float[Tensor, "B T"]
+    """A class, or several, or a quantity in seconds."""
     weight: Float[Tensor, "B T"]
     """1 where an answer counts, else 0."""
 
@@ -79,10 +79,6 @@ class Probe:
     def training(self, generator: Generator, rows: int) -> Batch:
         """Episodes to learn from."""
         raise NotImplementedError
-
-    def lesson(self, generator: Generator, rows: int, share: float) -> Batch:
-        """Episodes to learn from when a share of the training is done; as it stands, of the same kind throughout."""
-        return self.training(generator, rows)
 
     def test(self, generator: Generator, rows: int, condition: str) -> Batch:
         """Episodes to be tested on."""

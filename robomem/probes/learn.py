@@ -49,7 +49,7 @@ def train(model: Model, probe: Probe, budget: Budget, generator: Generator, repo
     while share < 1:
         for group in optimiser.param_groups:
             group["lr"] = RATE * min(1.0, (steps + 1) / WARM_UP) * (1 + math.cos(math.pi * share)) / 2
-        _step(model, probe, probe.lesson(generator, ROWS, share), optimiser)
+        _step(model, probe, probe.training(generator, ROWS), optimiser)
         steps += 1
         share = budget.share(steps, time.process_time() - start)
         report(share)

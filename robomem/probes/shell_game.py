@@ -1,10 +1,8 @@
-"""The shell game: in which order are the cups after they have changed places, round after round?
+"""The shell game: where is the ball after the cups have changed places, round after round?
 
-It shows what recurrent depth buys (RD-VLA, arXiv 2602.07845): all rounds are given at once, but the cups have to be
-followed through one after another. A composition of random permutations that lacks one of them is at chance.
+It shows what recurrent depth buys (RD-VLA, arXiv 2602.07845): all rounds are given at once, but the ball has to be
+followed through one after another. Who lacks one of them is at chance.
 """
-
-from itertools import permutations
 
 import torch
 from jaxtyping import Int
@@ -15,57 +13,54 @@ from robomem.probes.base import EPISODES, Batch, Outcome, Probe, Report, steady
 from robomem.probes.model import Model
 from robomem.probes.trunk import TrunkModel, build_trunk
 
-CUPS = 3
-ORDERS = list(permutations(range(CUPS)))
-"""Ways in which the cups may stand, and in which they may change places."""
-ROUNDS = 6
+CUPS = 6
+ROUNDS = 3
 GAMES = 4
 """Of an episode in training, each within one observation and independent of the others."""
 TESTED = 16
 """Games of an episode in the test."""
-GROWTH = 0.75
-"""Share of the training in which games grow from the last round to all of them."""
-ITERATIONS = {f"{count} iteration{'s' * (count > 1)}": count for count in (1, 2, 4, 8, 16, 32)}
+ITERATIONS = {f"{count} iteration{'s' * (count > 1)}": count for count in (1, 2, 4, 8, 16)}
 """By condition."""
-SCALE = len(ORDERS) ** 0.5
+SCALE = CUPS**0.5
 """Of one-hot inputs, for a mean square of about one."""
 MOST, ADAPTIVE = "most", "adaptive"
 
 
 class ShellGame(Probe):
-    """An observation shows how the cups change places in every round, and their order before one of the rounds."""
+    """An observation shows under which cup the ball is, and where every cup goes in every round.
 
-    title = f"Shell game: {CUPS} cups, {ROUNDS} rounds seen at once, by iterations of the trunk; share of right orders"
-    features = ROUNDS * len(ORDERS) + ROUNDS + len(ORDERS)
-    outputs = len(ORDERS)
+    Asked for is its place after each round, the last of which counts: what is right after one round leads to the next.
+    """
+
+    title = f"Shell game: a ball under one of {CUPS} cups, {ROUNDS} rounds seen at once, by iterations of the trunk"
+    features = ROUNDS * CUPS * CUPS + CUPS
+    outputs = ROUNDS * CUPS
     conditions = (*ITERATIONS, MOST, ADAPTIVE)
     headline = ADAPTIVE
-    chance = 1 / len(ORDERS)
+    chance = 1 / CUPS
     group = "trunk"
-
-    @property
-    def subjects(self) -> list[str]:
-        """One core, with a gradient through as many iterations as there are rounds, and the trunk of fixed depth."""
-        return ["mlp", f"recurrent_depth:mean_iterations=10,max_iterations=64,backprop={ROUNDS}"]
 
     def build(self, name: str) -> TrunkModel:
         """An untrained trunk."""
         return build_trunk(name, self.features, self.outputs)
 
     def training(self, generator: Generator, rows: int) -> Batch:
-        """Games of all lengths, as many whole ones as shorter ones."""
-        return self.lesson(generator, rows, share=1.0)
-
-    def lesson(self, generator: Generator, rows: int, share: float) -> Batch:
-        """At first the cups are seen before the last round; later half of the games are one round longer, and so on."""
-        rounds = min(ROUNDS, 1 + int(share / GROWTH * ROUNDS))
-        longest = torch.rand(rows, GAMES, generator=generator) < 1 / 2
-        shorter = torch.randint(ROUNDS - rounds, ROUNDS, (rows, GAMES), generator=generator)
-        return self._episodes(generator, torch.where(longest, ROUNDS - rounds, shorter))
+        """Games like those of the test."""
+        return self._episodes(generator, rows, GAMES)
 
     def test(self, generator: Generator, rows: int, condition: str) -> Batch:
-        """Whole games."""
-        return self._episodes(generator, torch.zeros(rows, TESTED, dtype=torch.long))
+        """Games of which all rounds are played."""
+        return self._episodes(generator, rows, TESTED)
+
+    def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """Cross-entropy, in the mean of the rounds."""
+        places = outputs.unflatten(-1, (ROUNDS, CUPS)).movedim(-1, 1)
+        return functional.cross_entropy(places, batch.target, reduction="none").mean(-1)
+
+    def score(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """Of every episode: the share of its games at whose end the ball is found."""
+        place = outputs[..., -CUPS:].argmax(-1)
+        return (place == batch.target[..., -1]).float().mean(1)
 
     def evaluate(self, model: Model, generator: Generator, report: Report) -> Outcome:
         """Test the same games with every number of iterations."""
@@ -76,30 +71,24 @@ class ShellGame(Probe):
         scores, measured = {}, {}
         for done, (condition, solver) in enumerate(models.items(), start=1):
             outputs, iterations = solver.solve(batch.observation.flatten(0, 1))
-            scores[condition] = self.score(outputs.view(*batch.target.shape, -1), batch).tolist()
+            scores[condition] = self.score(outputs.view(*batch.dt.shape, -1), batch).tolist()
             if condition in (MOST, ADAPTIVE):
                 measured[f"mean iterations, {condition}"] = iterations.mean().item()
             report(done / len(models))
         return Outcome(scores, measured)
 
-    def _episodes(self, generator: Generator, first: Int[Tensor, "B T"]) -> Batch:
-        """Games in which the cups are seen before round `first`."""
-        moves = torch.randint(len(ORDERS), (*first.shape, ROUNDS), generator=generator)
-        seen = torch.randint(len(ORDERS), first.shape, generator=generator)
-        rounds = functional.one_hot(moves, len(ORDERS)).flatten(2)
-        start = torch.cat([functional.one_hot(first, ROUNDS), functional.one_hot(seen, len(ORDERS))], dim=-1)
+    def _episodes(self, generator: Generator, rows: int, games: int) -> Batch:
+        moves = torch.rand(rows, games, ROUNDS, CUPS, generator=generator).argsort(-1)
+        seen = torch.randint(CUPS, (rows, games), generator=generator)
+        rounds, start = functional.one_hot(moves, CUPS).flatten(2), functional.one_hot(seen, CUPS)
         observation = torch.cat([rounds, start], dim=-1) * SCALE
-        return Batch(observation, steady(*first.shape), follow(moves, first, seen), torch.ones(first.shape))
+        return Batch(observation, steady(rows, games), follow(moves, seen), torch.ones(rows, games))
 
 
-def follow(moves: Int[Tensor, "B T R"], first: Int[Tensor, "B T"], order: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:
-    """The order of the cups after the last round, from that before round `first`; all as indices into `ORDERS`."""
-    after = torch.tensor([[ORDERS.index(move(order, places)) for places in ORDERS] for order in ORDERS])
-    for number, places in enumerate(moves.unbind(2)):
-        order = torch.where(number < first, order, after[order, places])
-    return order
-
-
-def move(order: tuple[int, ...], places: tuple[int, ...]) -> tuple[int, ...]:
-    """The cup at every place goes to another: that at place p to `places[p]`."""
-    return tuple(order[places.index(place)] for place in range(CUPS))
+def follow(moves: Int[Tensor, "B T R K"], place: Int[Tensor, "B T"]) -> Int[Tensor, "B T R"]:
+    """The ball's places after each round, from that before the first; a cup at p goes to `moves[..., p]`."""
+    places = []
+    for move in moves.unbind(2):
+        place = move.gather(-1, place[..., None])[..., 0]
+        places.append(place)
+    return torch.stack(places, dim=-1)

@@ -15,7 +15,7 @@ from robomem.probes.copying import SYMBOLS as COPIED
 from robomem.probes.interval import LONGEST
 from robomem.probes.model import Model
 from robomem.probes.recall import ITEMS, SYMBOLS
-from robomem.probes.shell_game import ORDERS, ROUNDS, follow
+from robomem.probes.shell_game import CUPS, ROUNDS, follow
 
 ROWS = 64
 
@@ -53,10 +53,10 @@ def clock(observation: Tensor, dt: Tensor) -> Tensor:
 
 
 def by_rounds(observation: Tensor, _: Tensor) -> Tensor:
-    """Shell game: carry the order of the cups from round to round."""
-    rounds, first, order = observation.split([ROUNDS * len(ORDERS), ROUNDS, len(ORDERS)], dim=-1)
-    moves = rounds.unflatten(-1, (ROUNDS, len(ORDERS))).argmax(-1)
-    return functional.one_hot(follow(moves, first.argmax(-1), order.argmax(-1)), len(ORDERS)).float()
+    """Shell game: carry the ball from round to round."""
+    rounds, seen = observation.split([ROUNDS * CUPS * CUPS, CUPS], dim=-1)
+    moves = rounds.unflatten(-1, (ROUNDS, CUPS, CUPS)).argmax(-1)
+    return functional.one_hot(follow(moves, seen.argmax(-1)), CUPS).flatten(2).float()
 
 
 SOLUTIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {

@@ -7,7 +7,7 @@ from torch.nn import functional
 
 from robomem.policies.heads.recurrent_depth import RecurrentDepth
 from robomem.probes.base import EPISODES, Batch
-from robomem.probes.shell_game import ITERATIONS, ORDERS, ROUNDS, TESTED, ShellGame, follow
+from robomem.probes.shell_game import CUPS, GAMES, ITERATIONS, ROUNDS, TESTED, ShellGame, follow
 from robomem.probes.trunk import build_trunk
 
 ROWS = 16
@@ -17,52 +17,67 @@ def generator(seed: int = 0) -> Generator:
     return Generator().manual_seed(seed)
 
 
-def read(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-    """What observations show: the moves of all rounds, the round before which the cups are seen, and their order."""
-    rounds, first, order = batch.observation.split([ROUNDS * len(ORDERS), ROUNDS, len(ORDERS)], dim=-1)
-    return rounds.unflatten(-1, (ROUNDS, len(ORDERS))).argmax(-1), first.argmax(-1), order.argmax(-1)
+def read(batch: Batch) -> tuple[Tensor, Tensor]:
+    """What observations show: where every cup goes in every round, and the cup with the ball."""
+    rounds, seen = batch.observation.split([ROUNDS * CUPS * CUPS, CUPS], dim=-1)
+    return rounds.unflatten(-1, (ROUNDS, CUPS, CUPS)).argmax(-1), seen.argmax(-1)
 
 
-def on_a_table(moves: list[int], first: int, order: int) -> int:
-    """How the cups stand at the end: in each round every one of them is put elsewhere."""
-    table = list(ORDERS[order])
-    for places in (ORDERS[number] for number in moves[first:]):
+def on_a_table(moves: list[list[int]], seen: int) -> list[int]:
+    """Where the ball is after each round: in each of them every cup is put elsewhere."""
+    table, places = [cup == seen for cup in range(CUPS)], []
+    for move in moves:
         lifted = list(table)
-        for old, new in enumerate(places):
+        for old, new in enumerate(move):
             table[new] = lifted[old]
-    return ORDERS.index(tuple(table))
+        places.append(table.index(True))
+    return places
 
 
 @pytest.mark.parametrize("kind", ["training", "test"])
 def test_answers_are_those_of_cups_on_a_table(kind: str) -> None:
     probe = ShellGame()
     batch = probe.training(generator(), ROWS) if kind == "training" else probe.test(generator(), ROWS, "adaptive")
-    moves, first, order = read(batch)
-    assert len(moves.unique()) == len(order.unique()) == len(ORDERS) == 6
+    moves, seen = read(batch)
+    assert len(seen.unique()) == CUPS
+    assert (moves.sort(-1).values == torch.arange(CUPS)).all()
     for row in range(ROWS):
         for game in range(batch.target.shape[1]):
-            end = on_a_table(moves[row, game].tolist(), int(first[row, game]), int(order[row, game]))
-            assert end == batch.target[row, game]
-    assert set(first.unique().tolist()) == (set(range(ROUNDS)) if kind == "training" else {0})
+            places = on_a_table(moves[row, game].tolist(), int(seen[row, game]))
+            assert places == batch.target[row, game].tolist()
 
 
 @pytest.mark.parametrize("missed", range(ROUNDS))
 def test_who_misses_a_round_is_at_chance(missed: int) -> None:
     batch = ShellGame().test(generator(), 500, "adaptive")
-    moves, first, order = read(batch)
-    seen = [number for number in range(ROUNDS) if number != missed]
-    right = (follow(moves[:, :, seen], first, order) == batch.target).float()
-    assert abs(right.mean() - 1 / len(ORDERS)) < 4 * (len(ORDERS) * right.numel()) ** -0.5
+    moves, seen = read(batch)
+    attended = [number for number in range(ROUNDS) if number != missed]
+    right = (follow(moves[:, :, attended], seen)[..., -1] == batch.target[..., -1]).float()
+    assert abs(right.mean() - 1 / CUPS) < 4 * (CUPS * right.numel()) ** -0.5
 
 
-def test_score_is_the_share_of_right_orders() -> None:
+def test_score_is_the_share_of_balls_found_at_the_end() -> None:
     probe = ShellGame()
     batch = probe.test(generator(), ROWS, "adaptive")
-    right = functional.one_hot(batch.target, len(ORDERS)).float()
-    assert (probe.score(right, batch) == 1).all()
-    assert (probe.score(right.roll(1, dims=-1), batch) == 0).all()
-    right[:, 0] = right[:, 0].roll(1, dims=-1)
-    assert (probe.score(right, batch) == 1 - 1 / TESTED).all()
+    right = functional.one_hot(batch.target, CUPS).float()
+    wrong = right.roll(1, dims=-1)
+    assert (probe.score(right.flatten(2), batch) == 1).all()
+    assert (probe.score(wrong.flatten(2), batch) == 0).all()
+    only_last = torch.cat([wrong[:, :, :-1], right[:, :, -1:]], dim=2)
+    assert (probe.score(only_last.flatten(2), batch) == 1).all()
+    only_last[:, 0] = wrong[:, 0]
+    assert (probe.score(only_last.flatten(2), batch) == 1 - 1 / TESTED).all()
+
+
+def test_every_round_is_learned() -> None:
+    probe = ShellGame()
+    batch = probe.training(generator(), ROWS)
+    right = 20 * functional.one_hot(batch.target, CUPS).float()
+    assert probe.loss(right.flatten(2), batch).max() < 1e-3
+    for number in range(ROUNDS):
+        one_wrong = right.clone()
+        one_wrong[:, :, number] = one_wrong[:, :, number].roll(1, dims=-1)
+        torch.testing.assert_close(probe.loss(one_wrong.flatten(2), batch), torch.full((ROWS, GAMES), 20.0 / ROUNDS))
 
 
 def test_iterations_are_as_many_as_asked_for() -> None:
@@ -96,4 +111,4 @@ def test_every_number_of_iterations_is_tested_on_the_same_games() -> None:
     assert outcome.measured == {"mean iterations, most": 16, "mean iterations, adaptive": 1}
     assert len(ITERATIONS) + 2 == len(done)
     assert done[-1] == 1
-    assert abs(torch.tensor(scores["most"]).mean() - 1 / len(ORDERS)) < 0.1
+    assert abs(torch.tensor(scores["most"]).mean() - 1 / CUPS) < 0.1
