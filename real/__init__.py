@@ -1,1 +1,1 @@
-"""The physical arm: session, worker, governor, arms, cameras and wire."""
+"""The physical arm; nothing yet."""

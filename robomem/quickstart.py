@@ -1,6 +1,7 @@
 """`robomem quickstart`: the whole way on one task, as the commands that a user would type."""
 
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -12,10 +13,13 @@ from typing import Any
 import click
 
 from robomem.errors import RobomemError
+from robomem.files import disk_guard, read_json, write_json
 from robomem.groups import options
 
 MEMORY, CONTROL, BASELINES = "memory_vla", "memoryless", ("oracle", "sweep")
 """The policy unless others are asked for, the one beside it, and what needs no training."""
+FEWEST = 12
+"""Demonstrations: training sees as many side by side."""
 
 
 @dataclass(frozen=True)
@@ -54,24 +58,42 @@ class Plan:
             return self.folder / f"baseline-{name}"
         return self.run(name) / "eval" / self.env_id
 
+    def record(self) -> None:
+        """Write down the sizes.
+
+        Raises:
+            RobomemError: a quickstart of other sizes lies in the folder.
+        """
+        sizes = {name: getattr(self, name) for name in ("env_id", "demonstrations", "episodes", "steps")}
+        path = self.folder / "quickstart.json"
+        if path.exists() and (found := read_json(path)) != sizes:
+            raise RobomemError(
+                f"{path} is of a quickstart of other sizes: {found}; repeat these or give another --output"
+            )
+        with disk_guard(self.folder, "the quickstart was not started"):
+            write_json(path, sizes)
+
     def commands(self) -> list[list[str]]:
         """The command lines, in order; each continues what an earlier attempt left."""
-        task, lite, exact = f"sim.env_id={self.env_id}", "sim.render=lite", "sim.render=exact"
-        data, episodes = f"data.root={self.dataset}", f"episodes={self.episodes}"
+        task, lite, exact = _set("sim.env_id", self.env_id), "sim.render=lite", "sim.render=exact"
+        data, episodes = _set("data.root", self.dataset), f"episodes={self.episodes}"
         experiment = f"experiment={_experiment(self.env_id)}"
         runs = {name: self.run(name) for name in self.trained}
         steps = dict.fromkeys(self.policies, self.steps) | {CONTROL: -(-self.steps // 2)}
-        collection = [f"root={self.dataset}", f"episodes={self.demonstrations}", "demonstration.noise=0.6", task, lite]
+        number = f"episodes={self.demonstrations}"
         return [
-            ["collect", *collection],
+            ["collect", _set("root", self.dataset), number, "demonstration.noise=0.6", task, lite],
             *(
-                ["train", experiment, f"policy={name}", data, f"run_dir={run}", f"max_steps={steps[name]}"]
+                ["train", experiment, f"policy={name}", data, _set("run_dir", run), f"max_steps={steps[name]}"]
                 for name, run in runs.items()
             ),
-            *(["eval", f"checkpoint={run}", episodes, "replan_every=2", task, exact] for run in runs.values()),
-            *(["eval", f"baseline={name}", episodes, f"output_dir={self.records(name)}", task] for name in BASELINES),
+            *(["eval", _set("checkpoint", run), episodes, "replan_every=2", task, exact] for run in runs.values()),
             *(
-                ["audit", f"checkpoint={runs[name]}", f"dataset={self.dataset}", "replan_every=2", task, lite]
+                ["eval", f"baseline={name}", episodes, _set("output_dir", self.records(name)), task]
+                for name in BASELINES
+            ),
+            *(
+                ["audit", _set("checkpoint", runs[name]), _set("dataset", self.dataset), "replan_every=2", task, lite]
                 for name in self.policies
             ),
             ["report", *map(str, (*runs.values(), *map(self.records, BASELINES))), f"--output={self.report}"],
@@ -82,7 +104,11 @@ class Plan:
 @click.option("--env-id", default="RememberColor3-VLA-v0", show_default=True, help="Task of MIKASA-Robo-VLA.")
 @click.option("--output", default="outputs/quickstart", show_default=True, type=click.Path(path_type=Path))
 @click.option(
-    "--demonstrations", default=320, show_default=True, type=click.IntRange(1), help="Oracle trajectories to collect."
+    "--demonstrations",
+    default=320,
+    show_default=True,
+    type=click.IntRange(FEWEST),
+    help="Oracle trajectories to collect.",
 )
 @click.option(
     "--episodes",
@@ -113,6 +139,7 @@ def main(env_id: str, output: Path, demonstrations: int, episodes: int, steps: i
     Every step is a `robomem` command, shown before it runs; an interrupted quickstart goes on where it stopped.
     """
     plan = Plan(env_id, output, demonstrations, episodes, steps, tuple(dict.fromkeys(policies)))
+    plan.record()
     for number, command in enumerate(commands := plan.commands(), start=1):
         click.secho(f"\n[{number}/{len(commands)}] robomem {shlex.join(command)}", bold=True)
         _run(command)
@@ -121,9 +148,17 @@ def main(env_id: str, output: Path, demonstrations: int, episodes: int, steps: i
 
 def _run(command: Sequence[str]) -> None:
     """Run one command in a process of its own, as a shell would: what renders must not meet what trains."""
-    status = subprocess.run([sys.executable, "-m", "robomem", *command], check=False).returncode
+    # -P: a folder named robomem where the user stands is not the package.
+    status = subprocess.run([sys.executable, "-P", "-m", "robomem", *command], check=False).returncode
     if status:
         raise RobomemError(f"`robomem {command[0]}` failed (see above); `robomem quickstart` continues from here")
+
+
+def _set(key: str, value: object) -> str:
+    """An override whose value Hydra takes as it is, whatever characters it has."""
+    text = str(value)
+    plain = re.fullmatch(r"[\w./-]+", text, re.ASCII)
+    return f"{key}={text}" if plain else f"{key}='{text.replace("'", r'\'')}'"
 
 
 def _experiment(env_id: str) -> str:

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from robomem.checkpoint import BuildPolicy
 
 
+PARTS = ("encoder", "memory", "head", "trunk")
+"""Groups of which a policy chooses an option each."""
+
+
 def main() -> None:
     """Train as the command line says."""
     run_hydra("train", _run)
@@ -67,10 +71,22 @@ def _run(composed: "DictConfig") -> None:
     if composed.resume is not None:
         config = resumed_config(composed, overrides)
     else:
+        composed.policy.name = swapped_name(composed.policy.name, overrides)
         config = to_dataclass(composed, TrainConfig)
         if hydra.mode is RunMode.MULTIRUN:
             config = replace(config, run_dir=hydra.runtime.output_dir)
     train(config, overrides)
+
+
+def swapped_name(name: str, overrides: Sequence[str]) -> str:
+    """The name of a policy of which parts were swapped: `memory_vla` with `memory=gru` is `memory_vla-gru`.
+
+    Args:
+        name: Of the policy as its file has it.
+        overrides: What was said on the command line; a name that is given there stays.
+    """
+    said = dict(override.partition("=")[::2] for override in overrides)
+    return name if "policy.name" in said else "-".join([name, *(said[part] for part in PARTS if part in said)])
 
 
 def resumed_config(composed: "DictConfig", overrides: Sequence[str]) -> TrainConfig:

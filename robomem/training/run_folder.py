@@ -23,6 +23,8 @@ CHANGEABLE = ("max_steps", "max_minutes", "device", "tracker", "checkpoints", "d
 _ELSEWHERE = ("name", "run_dir", "resume", "paths")
 """Settings that say where the run is, not what it is."""
 _LAST = "last"
+_SHOWN = 3
+"""Differences that a message names."""
 
 
 class RunFolder:
@@ -65,7 +67,7 @@ class RunFolder:
         """Write down what runs: the configuration, what was said on the command line, and the state of the code.
 
         Raises:
-            RobomemError: the run has checkpoints that were made with other settings; all of them are named.
+            RobomemError: the run has checkpoints that were made with other settings; the first of them are named.
         """
         values = asdict(config)
         if self.newest:
@@ -113,8 +115,9 @@ class RunFolder:
             if saved.get(key) != now.get(key) and not is_part_of(key, free)
         ]
         if differences:
+            more = f"; and {len(differences) - _SHOWN} more" if len(differences) > _SHOWN else ""
             raise RobomemError(
-                f"{self.path} is a run with other settings ({'; '.join(differences)}); "
+                f"{self.path} is a run with other settings ({'; '.join(differences[:_SHOWN])}{more}); "
                 "start another run with name=..., or go on with that one's settings: "
                 f"resume={self.path}"
             )

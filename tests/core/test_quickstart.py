@@ -52,8 +52,8 @@ def test_several_policies_are_treated_alike(plan: Plan) -> None:
     trainings = [composed(command) for command in several.commands() if command[0] == "train"]
     assert [(t.policy["name"], t.max_steps) for t in trainings] == [("elmur", 9), (MEMORY, 9), (CONTROL, 5)]
     assert len({t.run_dir for t in trainings}) == 3
-    audits = [command[1] for command in several.commands() if command[0] == "audit"]
-    assert audits == [f"checkpoint={plan.run(name)}" for name in names]
+    audits = [composed(command) for command in several.commands() if command[0] == "audit"]
+    assert [audit.checkpoint for audit in audits] == [str(plan.run(name)) for name in names]
     assert several.commands()[-1][1:4] == [t.run_dir for t in trainings]
 
 
@@ -65,6 +65,29 @@ def test_the_report_takes_what_the_others_make(plan: Plan) -> None:
         str(path) for path in (plan.run(MEMORY), plan.run(CONTROL), *map(plan.records, BASELINES))
     ]
     assert str(parsed["output"]) == str(plan.folder / "report.html")
+
+
+@pytest.mark.parametrize("name", ["Café x", "a,b", "it's", "{a}=[b]", "plain-1.0_x"])
+def test_any_folder_is_taken_as_it_is(plan: Plan, tmp_path: Path, name: str) -> None:
+    odd = replace(plan, folder=tmp_path / name)
+    collect, training, evaluation = (composed(odd.commands()[number]) for number in (0, 1, 3))
+    assert (collect.root, training.data.root) == (str(odd.dataset),) * 2
+    assert training.run_dir == evaluation.checkpoint == str(odd.run(MEMORY))
+
+
+def test_other_sizes_in_the_same_folder_are_refused(plan: Plan) -> None:
+    plan.record()
+    replace(plan, policies=("elmur",)).record()
+    with pytest.raises(RobomemError, match=r"quickstart of other sizes: .*'demonstrations': 12.*another --output"):
+        replace(plan, demonstrations=320).record()
+
+
+def test_a_folder_named_like_the_package_is_not_mistaken_for_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "robomem").mkdir()
+    monkeypatch.chdir(tmp_path)
+    quickstart._run(["--version"])
 
 
 def test_a_failing_step_stops_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

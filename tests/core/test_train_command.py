@@ -10,7 +10,7 @@ from tiny import build_tiny, write_tiny_dataset
 
 from robomem import checkpoint, cli
 from robomem import train as train_module
-from robomem.train import train
+from robomem.train import swapped_name, train
 
 TESTS = Path(__file__).parents[1]
 CONFIGS = TESTS.parent / "configs"
@@ -40,6 +40,19 @@ def command(
         return status, said.out + said.err
 
     return robomem_train
+
+
+@pytest.mark.parametrize(
+    ("overrides", "name"),
+    [
+        ([], "memory_vla"),
+        (["memory=gru", "optim.lr=1"], "memory_vla-gru"),
+        (["head=diffusion", "trunk=mlp", "memory=none"], "memory_vla-none-diffusion-mlp"),
+        (["memory=gru", "policy.name=mine"], "memory_vla"),
+    ],
+)
+def test_swapped_parts_are_in_the_name(overrides: list[str], name: str) -> None:
+    assert swapped_name("memory_vla", overrides) == name
 
 
 def test_command_line_trains_and_resumes(command: Callable[..., tuple[int, str]], tmp_path: Path) -> None:
