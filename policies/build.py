@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from robomem.errors import RobomemError, nearest
-from robomem.factory import instantiate
+from robomem.factory import check_kinds, instantiate
 from robomem.policies.heads.base import Head
 from robomem.policies.heads.generative import Generative
 from robomem.policies.heads.pointer import Pointer
@@ -30,13 +30,16 @@ def build_policy(config: Mapping[str, Any], spec: PolicySpec, statistics: Statis
 
     Raises:
         RobomemError: a key or a part that does not exist (the nearest that does is named), more past than future, or
-            several samples without a past to verify or a head that draws them.
+            several samples without a past to verify or a head that draws them, or a value that is of no use.
     """
     for key in config:
         if key not in KEYS + OPTIONAL:
             raise RobomemError(f"policy has no setting {key!r}{nearest(key, KEYS + OPTIONAL)}")
     if missing := [key for key in KEYS if config.get(key) is None]:
-        raise RobomemError(f"policy.{missing[0]} is missing; choose one, for example {missing[0]}=<option>")
+        raise RobomemError(
+            f"policy.{missing[0]} is missing; set it, or choose a whole policy, for example policy=robomem"
+        )
+    check_kinds("policy", MemoryPolicy, config)
     encoder = instantiate(config["encoder"], spec=spec, statistics=statistics)
     memory = instantiate(config["memory"], layout=encoder.layout)
     pointer = Pointer(encoder.layout, features=encoder.proprio.places, proprio=encoder.proprio.size)
@@ -58,15 +61,17 @@ def build_policy(config: Mapping[str, Any], spec: PolicySpec, statistics: Statis
 
 def _past_horizon(config: Mapping[str, Any], horizon: int) -> int:
     past = config.get("past_horizon", 0)
-    if not 0 <= past <= horizon:
+    if type(past) is not int or not 0 <= past <= horizon:
         raise RobomemError(f"policy.past_horizon={past} is not from 0 to policy.horizon={horizon}, as many as are read")
     return past
 
 
 def _verify_samples(config: Mapping[str, Any], head: Head) -> int:
     samples = config.get("verify_samples", 1)
-    if samples < 1:
-        raise RobomemError(f"policy.verify_samples={samples} must be positive; 1 plans once and verifies nothing")
+    if type(samples) is not int or samples < 1:
+        raise RobomemError(
+            f"policy.verify_samples={samples} must be a whole number from 1 up; 1 plans once and verifies nothing"
+        )
     if samples > 1 and not (config.get("past_horizon") and isinstance(head, Generative)):
         raise RobomemError(
             f"policy.verify_samples={samples} compares the past of samples, which needs policy.past_horizon above 0 "

@@ -1,9 +1,10 @@
 """`robomem collect`: oracle trajectories of a simulated task as a LeRobotDataset v3."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,20 +29,45 @@ def collect(config: CollectConfig) -> Path:
         RobomemError: nothing can be rendered, the dataset has another embodiment or was recorded otherwise, the oracle
             fails on nearly all seeds, or the disk is full.
     """
-    from robomem.datasets.lerobot_writer import EpisodeWriter
-    from robomem.sim.workers import WorkerProcesses
-
-    build = partial(_Recorder, config)
-    workers = WorkerProcesses(build, config.sim.workers or os.cpu_count() or 1)
-    with closing(workers):
-        embodiment, provenance = workers.call([0], "describe", [()])[0]
-        with EpisodeWriter(config.root, embodiment, provenance=provenance) as writer:
-            _same_recording(writer, provenance)
-            _fill(writer, workers, config)
+    if not _is_complete(config):
+        _record(config)
     return Path(config.root)
 
 
+def _is_complete(config: CollectConfig) -> bool:
+    """Whether there is a dataset that was recorded as this command would, and is as long; an interrupted end is made up."""
+    from robomem.datasets.lerobot_index import is_dataset, load_index
+    from robomem.datasets.lerobot_writer import EpisodeWriter
+    from robomem.sim.demonstrate import recording
+
+    root = Path(config.root)
+    if not is_dataset(root):
+        return False
+    index = load_index(root)
+    found = index.info["total_episodes"]
+    if found < config.episodes or _changes(index.provenance, recording(config.sim, config.demonstration)):
+        return False
+    EpisodeWriter(root, index.embodiment).close()
+    print(f"nothing to record: {root} holds {found} episodes, {config.episodes} are asked for")  # noqa: T201
+    return True
+
+
+def _record(config: CollectConfig) -> None:
+    """Start the simulators and add to the dataset what it lacks."""
+    from robomem.datasets.lerobot_writer import EpisodeWriter
+    from robomem.sim.workers import WorkerProcesses
+
+    count = min(config.sim.workers or os.cpu_count() or 1, config.episodes)
+    with closing(WorkerProcesses(partial(_Recorder, config), count)) as workers:
+        embodiment, provenance = workers.call([0], "describe", [()])[0]
+        with EpisodeWriter(config.root, embodiment, provenance=provenance) as writer:
+            if changes := _changes(writer.provenance, provenance):
+                raise RobomemError(f"{writer.root} was recorded otherwise ({changes}); give another root=")
+            _fill(writer, workers, config)
+
+
 def _fill(writer: "EpisodeWriter", workers: Any, config: CollectConfig) -> None:
+    """Try seeds, never more of them at a time than episodes are missing, so that none is recorded in vain."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
@@ -51,26 +77,26 @@ def _fill(writer: "EpisodeWriter", workers: Any, config: CollectConfig) -> None:
         TimeRemainingColumn(),
         TextColumn("{task.description}"),
     )
+    saved = set(writer.seeds)
+    seeds = (s for s in range(config.start_seed, config.start_seed + config.max_seeds) if s not in saved)
     with Progress(*columns) as progress:
         task = progress.add_task("", total=config.episodes, completed=len(writer))
         failed = 0
-        for episode in _in_order(workers, config, set(writer.seeds)):
-            if len(writer) >= config.episodes:
-                return
-            if episode is None:
-                failed += 1
-                _give_up(failed, len(writer), config)
-            else:
-                writer.save(episode)
-            progress.update(task, completed=len(writer), description=f"{failed} failed" if failed else "")
+        while batch := list(islice(seeds, config.episodes - len(writer))):
+            for episode in _in_order(workers, batch):
+                if episode is None:
+                    failed += 1
+                    _give_up(failed, len(writer), config)
+                else:
+                    writer.save(episode)
+                progress.update(task, completed=len(writer), description=f"{failed} failed" if failed else "")
 
 
-def _in_order(workers: Any, config: CollectConfig, saved: set[int]) -> "Iterator[EncodedEpisode | None]":
-    """Results of the seeds not yet saved, in the order of the seeds."""
-    seeds = [s for s in range(config.start_seed, config.start_seed + config.max_seeds) if s not in saved]
+def _in_order(workers: Any, seeds: Sequence[int]) -> "Iterator[EncodedEpisode | None]":
+    """Results of some seeds, in their order."""
     waiting: dict[int, Any] = {}
     due = iter(seeds)
-    expected = next(due, None)
+    expected = next(due)
     for seed, episode in workers.map("record", ((seed,) for seed in seeds)):
         waiting[seed] = episode
         while expected in waiting:
@@ -86,16 +112,13 @@ def _give_up(failed: int, saved: int, config: CollectConfig) -> None:
         )
 
 
-def _same_recording(writer: "EpisodeWriter", provenance: dict[str, Any]) -> None:
-    """Refuse to mix recordings of another task, renderer or demonstrator."""
-    changed = {
-        key: (writer.provenance.get(key), value)
+def _changes(found: Mapping[str, Any], provenance: Mapping[str, Any]) -> str:
+    """In what a dataset differs from a recording of this task, renderer and demonstrator; empty if in nothing."""
+    return "; ".join(
+        f"{key}: the dataset has {found.get(key)!r}, this command {value!r}"
         for key, value in provenance.items()
-        if key != "versions" and writer.provenance.get(key) != value
-    }
-    if changed:
-        sides = "; ".join(f"{key}: the dataset has {a!r}, this command {b!r}" for key, (a, b) in changed.items())
-        raise RobomemError(f"{writer.root} was recorded otherwise ({sides}); give another root=")
+        if key != "versions" and found.get(key) != value
+    )
 
 
 class _Recorder:

@@ -46,6 +46,11 @@ class Trace:
         return next((int(o.choice[0]) for o in self.outcomes if o.choice[0]), 0)
 
 
+def recording(config: SimConfig, settings: Demonstration) -> dict[str, Any]:
+    """What configuration alone says of how episodes are made, as JSON values."""
+    return {"env_id": config.env_id, "render": config.render, "backend": config.backend, **asdict(settings)}
+
+
 class Demonstrator:
     """Keeps a state-mode and a rendering simulation of one task in this process."""
 
@@ -67,11 +72,8 @@ class Demonstrator:
     def provenance(self) -> dict[str, Any]:
         """JSON values that say how the episodes are made."""
         return {
-            "env_id": self.config.env_id,
-            "render": self.config.render,
-            "backend": self.config.backend,
+            **recording(self.config, self.settings),
             "assets": assets(self.config.env_id),
-            **asdict(self.settings),
             "versions": {name: version(name) for name in ("mani_skill", "mikasa-robo-suite", "sapien")},
         }
 

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from robomem.contract import Observation
-from robomem.errors import SpecMismatch
+from robomem.errors import RobomemError, SpecMismatch
 from robomem.policies.encoders.base import Encoder
 from robomem.policies.encoders.text import HashedWords
 from robomem.policies.normalise import ProprioFeatures
@@ -36,8 +36,16 @@ class SmallEncoder(Encoder):
             statistics: For the normalisation of proprioception.
             patch: Pixels of a patch's side: 8, 16, 32, ...
             channels: D of the tokens.
+
+        Raises:
+            SpecMismatch: cameras of other sizes.
+            RobomemError: a patch that halvings of an image do not lead to, or no channel beside those of raw colour.
         """
         super().__init__()
+        if patch < 8 or patch.bit_count() != 1:
+            raise RobomemError(f"patch={patch} must be a power of two from 8 up, such as 8, 16 or 32")
+        if channels < COLOURS + 2:
+            raise RobomemError(f"channels={channels} must be at least {COLOURS + 2}, of which {COLOURS} are raw colour")
         sizes = {(camera.height, camera.width) for camera in spec.cameras}
         if len(sizes) != 1 or any(side % patch for side in next(iter(sizes))):
             raise SpecMismatch(

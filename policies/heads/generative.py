@@ -48,7 +48,7 @@ class Generative(Head):
             guidance: Scale of classifier-free guidance (arXiv 2207.12598, there 1 + w); 1: none.
 
         Raises:
-            RobomemError: guidance without a null context to move away from.
+            RobomemError: guidance without a null context to move away from, or no context left to learn from.
         """
         inputs = horizon * action + LEVEL_CHANNELS
         super().__init__(inputs=inputs, context=context, horizon=horizon, action=action, trunk=trunk)
@@ -57,6 +57,8 @@ class Generative(Head):
                 f"guidance={guidance} needs a policy trained without its context now and then; "
                 "set policy.head.context_dropout=0.1, or guidance=1"
             )
+        if context_dropout >= 1:
+            raise RobomemError(f"context_dropout={context_dropout} is a share of contexts, from 0 to less than 1")
         self.draws, self.sample_steps = draws, sample_steps
         self.context_dropout, self.guidance = context_dropout, guidance
         self.null = nn.Parameter(torch.zeros(context)) if context_dropout else None

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from robomem.policies.memory.reader import AGES, encode_age
+from robomem.policies.memory.reader import AGES, check_heads, encode_age
 from robomem.policies.tokens import Layout
 
 
@@ -38,6 +38,7 @@ class Attention(nn.Module):
     def __init__(self, channels: int, heads: int) -> None:
         """Attend from and to tokens of `channels` channels."""
         super().__init__()
+        check_heads(channels, heads)
         self.heads = heads
         self.query, self.value, self.out = (nn.Linear(channels, channels) for _ in range(3))
         self.key = nn.Linear(channels, channels, bias=False)  # a bias would be the same for all keys

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from robomem.errors import RobomemError
 from robomem.policies.memory.attention import Attention, FeedForward, TokenReader, silence
 from robomem.policies.memory.base import MemoryModule, State
 from robomem.policies.tokens import Layout
@@ -34,8 +35,13 @@ class LayerMemory(MemoryModule):
             slots: M, per layer.
             heads: Of every attention.
             blend: Share of the new content in a slot that is rewritten, in (0, 1].
+
+        Raises:
+            RobomemError: a blend that is no such share.
         """
         super().__init__(layout)
+        if not 0 < blend <= 1:
+            raise RobomemError(f"blend={blend} is a share, above 0 and up to 1")
         self.slots, self.blend = slots, blend
         self.layers = nn.ModuleList(_Layer(self.channels, slots, heads) for _ in range(layers))
 

@@ -8,6 +8,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from robomem.errors import RobomemError
+
 AGES = 8
 """Frequencies that encode an age, from 0.5 to 50 rad/s."""
 
@@ -39,8 +41,12 @@ class EntryReader(nn.Module):
             heads: Of the attention.
             appearance: Last channels, which the first head compares alone to begin with: learned features soon agree on
                 what is an object and no longer tell one from another.
+
+        Raises:
+            RobomemError: the channels cannot be shared out among the heads.
         """
         super().__init__()
+        check_heads(channels, heads)
         self.heads = heads
         self.query = nn.Linear(channels, channels, bias=False)
         self.log_scale = nn.Parameter(torch.full((heads,), 3.7))
@@ -99,6 +105,12 @@ class EntryReader(nn.Module):
 
     def _split(self, tokens: Float[Tensor, "B K D"]) -> Float[Tensor, "B heads K size"]:
         return tokens.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+
+
+def check_heads(channels: int, heads: int) -> None:
+    """Raise `RobomemError` unless every head gets as many channels."""
+    if channels % heads:
+        raise RobomemError(f"heads={heads} cannot share {channels} channels equally; use a divisor of {channels}")
 
 
 def encode_age(age: Float[Tensor, "*B"]) -> Float[Tensor, "*B F"]:

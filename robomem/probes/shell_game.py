@@ -14,7 +14,7 @@ from robomem.probes.model import Model
 from robomem.probes.trunk import TrunkModel, build_trunk
 
 CUPS = 6
-ROUNDS = 3
+ROUNDS = 4
 GAMES = 4
 """Of an episode in training, each within one observation and independent of the others."""
 TESTED = 16

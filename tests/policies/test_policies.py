@@ -192,10 +192,10 @@ def test_checkpoint_acts_as_what_was_saved(policy: MemoryPolicy, parts: tuple[st
     [
         ({"memry": {}}, "policy has no setting 'memry'; did you mean 'memory'?"),
         ({"past_horizon": 5}, "policy.past_horizon=5 is not from 0 to policy.horizon=4"),
-        ({"verify_samples": 0}, "policy.verify_samples=0 must be positive"),
+        ({"verify_samples": 0}, "policy.verify_samples=0 must be a whole number"),
         ({"verify_samples": 2}, "policy.verify_samples=2 compares the past of samples, which needs policy.past_"),
         ({"verify_samples": 2, "past_horizon": 2}, "and head=diffusion or head=flow_matching"),
-        ({"memory": None}, "policy.memory is missing; choose one, for example memory=<option>"),
+        ({"memory": None}, "policy.memory is missing; set it, or choose a whole policy, for example policy=robomem"),
         ({"head": head_with("diffusion", draw=3)}, "has no argument 'draw'; did you mean 'draws'?"),
         ({"head": head_with("regression", trunk={**part("trunk", "mlp"), "widht": 3})}, "did you mean 'width'?"),
     ],
