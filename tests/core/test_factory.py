@@ -105,8 +105,9 @@ def test_mistake_names_the_nearest(target: str, values: dict[str, Any], message:
     ],
 )
 def test_value_of_another_kind_is_refused(values: dict[str, Any], message: str, part: dict[str, Any]) -> None:
+    settings: dict[str, Any] = {"width": 1, **values, **part}
     with pytest.raises(RobomemError) as caught:
-        build("boxes.Box", **{"width": 1} | values | part)
+        build("boxes.Box", **settings)
     assert str(caught.value) == f"{PACKAGE}.boxes.Box: {message}"
 
 
