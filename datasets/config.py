@@ -1,5 +1,6 @@
 """Settings of the training data; importing them loads no torch."""
 
+import math
 from dataclasses import dataclass, field
 
 from robomem.datasets.augment import EpisodeAugmentation
@@ -26,8 +27,10 @@ class DataConfig:
         for name in ("batch_size", "window"):
             if getattr(self, name) < 1:
                 raise RobomemError(f"data.{name}={getattr(self, name)} must be positive")
-        if self.cache_gib < 0:
-            raise RobomemError(f"data.cache_gib={self.cache_gib} must not be negative; 0 keeps no episode")
+        if not 0 <= self.cache_gib < math.inf:
+            raise RobomemError(f"data.cache_gib={self.cache_gib} must be finite and not negative; 0 keeps no episode")
+        if not self.root:
+            raise RobomemError("data.root names no folder; give that of a dataset, such as `robomem collect` makes")
 
     @property
     def cache_bytes(self) -> int:

@@ -60,13 +60,14 @@ def load_index(root: Path) -> DatasetIndex:
     if not is_dataset(root):
         missing = form.ROBOMEM if not (root / form.ROBOMEM).is_file() else form.INFO
         raise RobomemError(f"{root} is not a dataset of RoboMem: {missing} is missing; give another folder")
-    info, own = _json(root / form.INFO), _json(root / form.ROBOMEM)
+    info = _json(root / form.INFO, "total_episodes", "total_frames", "fps", "features")
+    own = _json(root / form.ROBOMEM, "embodiment", "provenance")
     total = info["total_episodes"]
     files = _committed_data(root, total)
     episode_files, episodes = _committed_episodes(root, total)
-    index = DatasetIndex(
-        root, EmbodimentSpec.from_dict(own["embodiment"]), own["provenance"], info, files, episode_files, episodes
-    )
+    with reading(root / form.ROBOMEM):
+        embodiment = EmbodimentSpec.from_dict(own["embodiment"])
+    index = DatasetIndex(root, embodiment, own["provenance"], info, files, episode_files, episodes)
     _check_lengths(index)
     return index
 
@@ -84,7 +85,7 @@ def reading(path: Path) -> Iterator[None]:
         yield
     except FileNotFoundError as error:
         raise RobomemError(f"{path} is missing; restore it from a copy or collect the dataset anew") from error
-    except (pa.ArrowException, OSError, ValueError) as error:
+    except (pa.ArrowException, AttributeError, KeyError, OSError, TypeError, ValueError) as error:
         raise damaged(path, error) from error
 
 
@@ -94,9 +95,13 @@ def read_parquet(path: Path) -> pa.Table:
         return parquet.read()
 
 
-def _json(path: Path) -> dict[str, Any]:
+def _json(path: Path, *keys: str) -> dict[str, Any]:
+    """A mapping that has some keys at least."""
     with reading(path):
-        return json.loads(path.read_text())
+        value = json.loads(path.read_text())
+    if missing := [key for key in keys if not isinstance(value, dict) or key not in value]:
+        raise damaged(path, f"it has no {missing[0]!r}")
+    return value
 
 
 def _committed_data(root: Path, total: int) -> tuple[DataFile, ...]:

@@ -63,9 +63,10 @@ def audit(config: AuditConfig) -> dict[str, Any]:
     folder = checkpoint.output_folder("audit", config.sim.env_id, config.output_dir)
     with EpisodeLog(folder, configuration, config.overwrite) as log:
         auditor = Auditor(checkpoint.policy, recorded, log, Settings(replan_every, config.noise_seed, config.donors))
-        auditor.measure()
         if any(log.remaining(seeds, name) for name in INTERVENTIONS):
             with closing(open_environment(config.sim, len(seeds))) as environment:
+                check(checkpoint.policy, environment, replan_every)
+                auditor.measure()
                 auditor.intervene(environment, seeds)
         return auditor.conclude(seeds)
 
@@ -97,12 +98,7 @@ class Auditor:
         self._log.part("action_change", self._action_change)
 
     def intervene(self, environment: "Environment", seeds: Sequence[int]) -> None:
-        """Play the episodes in closed loop under each intervention.
-
-        Raises:
-            SpecMismatch: the policy cannot act in the environment.
-        """
-        check(self._policy, environment, self._settings.replan_every)
+        """Play the episodes in closed loop under each intervention."""
         for name in INTERVENTIONS:
             play = partial(
                 rollout,

@@ -143,7 +143,7 @@ def policy_config(folder: Path) -> dict[str, Any]:
     Raises:
         RobomemError: its file is missing or damaged.
     """
-    return _read(folder / CONFIG, dict)
+    return _read(folder / CONFIG, _named)
 
 
 def digest(folder: Path) -> str:
@@ -200,6 +200,11 @@ def _read[T](path: Path, parse: Callable[[Any], T]) -> T:
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         what = f"{type(error).__name__}: {error}"
         raise RobomemError(f"{path} is not what this version writes ({what}); copy it again, or use another") from error
+
+
+def _named(config: Any) -> dict[str, Any]:
+    """A configuration of a policy has its name at least."""
+    return {**config, "name": config["name"]}
 
 
 def _check_digest(spec: PolicySpec, statistics: Statistics, mine: str, theirs: str) -> None:

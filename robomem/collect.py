@@ -35,7 +35,7 @@ def collect(config: CollectConfig) -> Path:
 
 
 def _is_complete(config: CollectConfig) -> bool:
-    """Whether there is a dataset that was recorded as this command would, and is as long; an interrupted end is made up."""
+    """Whether there is a dataset that was recorded as this command would, and is as long; its merging is finished."""
     from robomem.datasets.lerobot_index import is_dataset, load_index
     from robomem.datasets.lerobot_writer import EpisodeWriter
     from robomem.sim.demonstrate import recording
@@ -90,6 +90,11 @@ def _fill(writer: "EpisodeWriter", workers: Any, config: CollectConfig) -> None:
                 else:
                     writer.save(episode)
                 progress.update(task, completed=len(writer), description=f"{failed} failed" if failed else "")
+    if len(writer) < config.episodes:
+        raise RobomemError(
+            f"{writer.root} holds {len(writer)} of episodes={config.episodes}, as max_seeds={config.max_seeds} seeds "
+            f"from start_seed={config.start_seed} on are spent ({failed} failed now); raise max_seeds"
+        )
 
 
 def _in_order(workers: Any, seeds: Sequence[int]) -> "Iterator[EncodedEpisode | None]":

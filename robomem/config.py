@@ -5,6 +5,8 @@ their own arguments when they are built. Nothing heavy is imported.
 """
 
 import functools
+import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
@@ -45,10 +47,13 @@ class OptimConfig:
 
     def __post_init__(self) -> None:
         """Check the ranges."""
-        _require(self.lr > 0, f"optim.lr={self.lr} must be positive")
+        _require(0 < self.lr < math.inf, f"optim.lr={self.lr} must be positive and finite")
         _require(0 <= self.final_lr <= 1, f"optim.final_lr={self.final_lr} is a share of optim.lr, from 0 to 1")
         _require(self.warmup_steps >= 0, f"optim.warmup_steps={self.warmup_steps} must not be negative")
-        _require(self.weight_decay >= 0, f"optim.weight_decay={self.weight_decay} must not be negative")
+        _require(
+            0 <= self.weight_decay < math.inf,
+            f"optim.weight_decay={self.weight_decay} must be finite and not negative",
+        )
         _require(self.clip > 0, f"optim.clip={self.clip} must be positive; `inf` clips nothing")
         _require(0 <= self.ema < 1, f"optim.ema={self.ema} is a decay from 0 (none) to less than 1")
 
@@ -120,6 +125,12 @@ class TrainConfig:
         _require(
             self.precision in ("float32", "bfloat16"), f"precision={self.precision!r} is not one of float32, bfloat16"
         )
+        _require(0 <= self.seed < 2**32, f"seed={self.seed} is not from 0 to {2**32 - 1}")
+        name = self.policy.get("name")
+        _require(
+            isinstance(name, str) and re.fullmatch(r"[\w.+-]+", name) is not None,
+            f"policy.name={name!r} must be letters, digits, and any of _ . + -",
+        )
         _require(
             isinstance(self.policy.get("horizon"), int) and self.policy["horizon"] > 0,
             f"policy.horizon={self.policy.get('horizon')!r} must be a positive number of actions; set policy.horizon=8",
@@ -148,6 +159,7 @@ class CollectConfig:
         """Check the ranges."""
         _require(self.episodes > 0, f"episodes={self.episodes} must be positive")
         _require(self.start_seed >= 0, f"start_seed={self.start_seed} must not be negative")
+        _require(self.max_seeds > 0, f"max_seeds={self.max_seeds} must be positive")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,6 +195,8 @@ class EvalConfig:
             "nothing to evaluate, or two things; give checkpoint=PATH (of a run or a checkpoint) or baseline=oracle",
         )
         _require(self.baseline in (None, "oracle", "sweep"), f"baseline={self.baseline!r} is not one of oracle, sweep")
+        _require_plans(self.replan_every)
+        _require(self.videos >= 0, f"videos={self.videos} must not be negative; 0 films nothing")
         _require(self.episodes > 0, f"episodes={self.episodes} must be positive")
         _require(self.start_seed >= 0, f"start_seed={self.start_seed} must not be negative")
 
@@ -220,6 +234,7 @@ class AuditConfig:
         """Check the ranges."""
         _require(self.episodes > 0, f"episodes={self.episodes} must be positive")
         _require(self.start_seed >= 0, f"start_seed={self.start_seed} must not be negative")
+        _require_plans(self.replan_every)
         _require(self.donors > 1, f"donors={self.donors} must be at least 2: one gives way to its own episode")
         _require(self.recorded >= self.donors, f"recorded={self.recorded} must be at least donors={self.donors}")
 
@@ -315,6 +330,13 @@ def _thaw(node: Any) -> None:
         OmegaConf.set_readonly(node, None)
         for key in node:
             _thaw(node._get_node(key))
+
+
+def _require_plans(replan_every: int | None) -> None:
+    _require(
+        replan_every is None or replan_every > 0,
+        f"replan_every={replan_every} must be at least 1; `null` carries out a chunk as a whole",
+    )
 
 
 def _require(condition: bool, message: str) -> None:

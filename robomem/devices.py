@@ -1,5 +1,7 @@
 """Where tensors live."""
 
+from textwrap import shorten
+
 import torch
 
 from robomem.errors import RobomemError
@@ -17,6 +19,6 @@ def find_device(name: str) -> torch.device:
         device = torch.device(name)
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError) as error:
-        reason = str(error).split("\n")[0]
+        reason = shorten(str(error).split("\n")[0], 120, placeholder=" ...")
         raise RobomemError(f"device={name} cannot be used here ({reason}); set device=auto or device=cpu") from error
     return device

@@ -13,7 +13,7 @@ from typing import Any
 from robomem.errors import RobomemError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST}
+_FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.ENOENT}
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 
 

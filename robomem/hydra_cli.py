@@ -21,6 +21,10 @@ _FLAGS = [
 ]
 
 
+_HINTS = {"data.root": " (a dataset that `robomem collect` made), or choose an experiment=NAME that names one"}
+"""What else brings a value that is missing."""
+
+
 class HydraCommand(click.Command):
     """Hands all arguments to the Hydra program `main` of a module; only `--help` is answered here."""
 
@@ -59,12 +63,20 @@ class HydraCommand(click.Command):
 
     def _refuse_dashes(self, overrides: tuple[str, ...]) -> None:
         """Hydra would answer `--checkpoint=X` with the usage of its own flags."""
+        from hydra._internal.utils import get_args_parser
+
+        flags = {flag for action in get_args_parser()._actions for flag in action.option_strings}
         groups, settings = _defaults(self.config)
         known = {name for name, _ in (*groups, *settings)}
         for override in overrides:
-            name = override.removeprefix("--").split("=")[0]
-            if override.startswith("--") and name.split(".")[0] in known:
+            flag = override.split("=")[0]
+            name = flag.removeprefix("--")
+            if flag.startswith("--") and name.split(".")[0] in known:
                 raise click.UsageError(f"settings have no dashes: {name}=VALUE in place of {override}")
+            if flag.startswith("--") and flag not in flags:
+                raise click.UsageError(f"no flag {flag}{nearest(flag, flags)}")
+            if not flag.lstrip("+~"):
+                raise click.UsageError(f"{override!r} names no setting; write KEY=VALUE")
 
 
 def describe_config_error(error: Exception) -> str | None:
@@ -89,7 +101,7 @@ def _describe_key(cause: Any, first_line: str) -> str:
 
     key = cause.full_key
     if isinstance(cause, MissingMandatoryValue):
-        return f"{key} has no value; set it with {key}=VALUE"
+        return f"{key} has no value; set it with {key}=VALUE{_HINTS.get(key, '')}"
     if isinstance(cause, ConfigKeyError | ConfigAttributeError):
         valid = [str(name) for name in cause.parent_node or () if name != "hydra"]
         return f"unknown configuration key {key!r}{nearest(str(cause.key), valid)}"

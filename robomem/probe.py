@@ -1,5 +1,6 @@
 """`robomem probe`: proofs that a memory works, in minutes on a CPU, without a simulator."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,6 +45,8 @@ def main(probes: Sequence[str], modules: Sequence[str], seeds: int, steps: int, 
 
     from robomem.probes.learn import Budget
 
+    if not math.isfinite(minutes):
+        raise RobomemError(f"--minutes {minutes} is no end; give a number")
     measure_all(plan(probes, modules, seeds), Budget(steps, minutes), folder)
     Console().print(write_table(folder), soft_wrap=True, highlight=False, markup=False)
 

@@ -85,7 +85,7 @@ def swapped_name(name: str, overrides: Sequence[str]) -> str:
         name: Of the policy as its file has it.
         overrides: What was said on the command line; a name that is given there stays.
     """
-    said = dict(override.partition("=")[::2] for override in overrides)
+    said = {key: value for key, _, value in (override.partition("=") for override in overrides)}
     return name if "policy.name" in said else "-".join([name, *(said[part] for part in PARTS if part in said)])
 
 

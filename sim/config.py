@@ -1,5 +1,6 @@
 """How to simulate: which task, on which backends, rendered how."""
 
+import math
 from dataclasses import dataclass
 
 
@@ -23,6 +24,8 @@ class SimConfig:
         for name, choices in (("backend", ("cpu", "gpu")), ("render", ("exact", "lite", "none"))):
             if getattr(self, name) not in choices:
                 raise ValueError(f"sim.{name}={getattr(self, name)!r} is not one of {', '.join(choices)}")
+        if self.workers < 0:
+            raise ValueError(f"sim.workers={self.workers} must not be negative; 0 means one per core")
 
     @property
     def renders(self) -> bool:
@@ -46,3 +49,9 @@ class Demonstration:
     """Most moving ticks that are disturbed; the rest of the episode recovers."""
     hold_steps: int = 3
     """Ticks to stay after the first success, so that a policy learns to stay."""
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        for name in ("noise", "noise_steps", "hold_steps"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"demonstration.{name}={getattr(self, name)} must be finite and not negative")

@@ -1,6 +1,7 @@
 """Objects that live in processes of their own: a simulator must never share one with a trainer or TensorFlow."""
 
 import multiprocessing
+import signal
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from multiprocessing.connection import Connection, wait
@@ -21,13 +22,18 @@ class WorkerProcesses:
         context = multiprocessing.get_context("spawn")
         self._pipes: list[Connection] = []
         self._processes = []
-        for index in range(count):
-            mine, theirs = context.Pipe()
-            process = context.Process(target=_serve, args=(build, theirs), name=f"simulator-{index}", daemon=True)
-            process.start()
-            theirs.close()
-            self._pipes.append(mine)
-            self._processes.append(process)
+        # Ctrl-C reaches every process of the terminal; workers, born with it blocked, leave it to this one.
+        unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            for index in range(count):
+                mine, theirs = context.Pipe()
+                process = context.Process(target=_serve, args=(build, theirs), name=f"simulator-{index}", daemon=True)
+                process.start()
+                theirs.close()
+                self._pipes.append(mine)
+                self._processes.append(process)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
 
     def __len__(self) -> int:
         """Number of processes."""
@@ -101,7 +107,7 @@ def _serve(build: Callable[[], Any], pipe: Connection) -> None:
     while True:
         try:
             method, args = pipe.recv()
-        except (EOFError, ConnectionError, KeyboardInterrupt):
+        except (EOFError, ConnectionError):
             return
         try:
             built = built or build()

@@ -54,6 +54,13 @@ def test_no_episode_is_recorded_in_vain(recorded: Path, tmp_path: Path, monkeypa
     assert EpisodeReader(tmp_path / "data").seeds == (0, 2)
 
 
+def test_seeds_that_run_out_are_an_error(recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "WorkerProcesses", partial(Failing, recorded, []))
+    with pytest.raises(RobomemError, match=r"holds 2 of episodes=5, .* \(1 failed now\); raise max_seeds"):
+        collect(replace(config(tmp_path / "data", episodes=5), max_seeds=3))
+    assert EpisodeReader(tmp_path / "data").seeds == (0, 2)
+
+
 class Failing:
     """In place of simulators: episode 0 recorded anew for every seed but 1, at which the oracle fails."""
 

@@ -79,6 +79,78 @@ def test_misspelt_key(failing: Failing, command: str, key: str, meant: str) -> N
     assert said == f"error: unknown configuration key {key.lstrip('+')!r}; did you mean {meant!r}?"
 
 
+@pytest.mark.parametrize(
+    ("command", "setting", "told"),
+    [
+        ("train", "seed=-1", "seed=-1 is not from 0"),
+        ("train", "seed=99999999999999999999999", "is not from 0"),
+        ("train", "data.cache_gib=nan", "data.cache_gib=nan must be finite"),
+        ("train", "data.cache_gib=inf", "data.cache_gib=inf must be finite"),
+        ("train", "data.root=", "data.root names no folder"),
+        ("train", "optim.lr=inf", "optim.lr=inf must be positive and finite"),
+        ("train", "optim.weight_decay=inf", "optim.weight_decay=inf must be finite"),
+        ("train", "policy.name=", "policy.name='' must be letters"),
+        ("train", "policy.name=a/b", "policy.name='a/b' must be letters"),
+        ("train", "policy.memory.entries=-3", "entries=-3 must be a whole number from 1 up"),
+        ("train", "device=mps", "device=mps cannot be used here"),
+        ("train", "run_dir=/proc/x", "cannot write /proc/x"),
+        ("collect", "max_seeds=-3", "max_seeds=-3 must be positive"),
+        ("collect", "demonstration.noise=-1", "demonstration.noise=-1.0 must be finite"),
+        ("collect", "demonstration.hold_steps=-1", "demonstration.hold_steps=-1 must be"),
+        ("collect", "sim.workers=-1", "sim.workers=-1 must not be negative"),
+        ("eval", "videos=-1", "videos=-1 must not be negative"),
+        ("eval", "replan_every=0", "replan_every=0 must be at least 1"),
+        ("audit", "replan_every=0", "replan_every=0 must be at least 1"),
+    ],
+)
+def test_value_out_of_range(failing: Failing, dataset: Path, command: str, setting: str, told: str) -> None:
+    needed = {
+        "train": ("policy=memory_vla", f"data.root={dataset}", "debug=default", "data.augmentation.shift=0"),
+        "collect": (f"root={dataset}",),
+        "eval": ("baseline=oracle",),
+        "audit": ("checkpoint=x", f"dataset={dataset}"),
+    }
+    said = failing(command, *needed[command], setting)
+    assert told in said
+    assert len(said) < 400
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["train", "--foo"], "error: no flag --foo; "),
+        (["train", "=3"], "error: '=3' names no setting; write KEY=VALUE"),
+        (["train", "+=3"], "error: '+=3' names no setting; write KEY=VALUE"),
+    ],
+)
+def test_flag_that_does_not_exist(capfd: pytest.CaptureFixture[str], arguments: list[str], told: str) -> None:
+    assert cli.run(arguments) == 2
+    said = capfd.readouterr().err
+    assert said.startswith(told)
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", "3"])
+@pytest.mark.parametrize("name", [form.INFO, form.ROBOMEM])
+def test_other_content_in_a_dataset(failing: Failing, dataset: Path, name: str, content: str) -> None:
+    (dataset / name).write_text(content)
+    said = failing("train", *TRAINING, f"data.root={dataset}")
+    assert f"{dataset / name} is damaged (it has no " in said
+
+
+@pytest.mark.parametrize("content", ["[]", "{}"])
+def test_other_content_in_a_checkpoint(failing: Failing, tmp_path: Path, content: str) -> None:
+    checkpoint = untrained(EMBODIMENT, "policy=memoryless").save(tmp_path / "run")
+    (path,) = checkpoint.rglob("config.json")
+    path.write_text(content)
+    said = failing("eval", f"checkpoint={checkpoint}", *SIMULATION)
+    assert f"{path} is not what this version writes" in said
+
+
+def test_minutes_without_end(failing: Failing) -> None:
+    assert "--minutes nan is no end" in failing("probe", "--probe", "recall", "--minutes", "nan")
+
+
 def test_setting_with_dashes(capfd: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["eval", "--checkpoint", "outputs/run"]) == 2
     assert capfd.readouterr().err == "error: settings have no dashes: checkpoint=VALUE in place of --checkpoint\n"
