@@ -12,7 +12,7 @@ from typing import Any
 import av
 import numpy as np
 import pytest
-from report_runs import ENV, RATES, START, build_runs, write_evaluation, write_training, write_video
+from report_runs import ENV, RATES, START, build_runs, write_audit, write_evaluation, write_training, write_video
 
 from robomem.cli import run
 from robomem.errors import RobomemError
@@ -199,6 +199,15 @@ def test_audit_is_shown(shown):
     inside = page.within(trace, "text")
     assert {"top", "wrist", "gate"} <= {e.text.strip() for e in inside}
     assert len(page.within(trace, "image")) == 2
+
+
+def test_audit_of_episodes_too_short_for_a_retention_curve_is_shown(house):
+    frames = np.zeros((12, 32, 64, 3), dtype=np.uint8)
+    write_audit(house.memory / "audit" / ENV, RATES, 8, frames, entries=4, retention=[])
+    page = make(house)
+    assert "a significant drop under swap and zero" in page.html
+    labels = [svg.attrs["aria-label"] for svg in page.all("svg")]
+    assert labels and not any("at 40" in label for label in labels)
 
 
 def test_names_are_escaped(house):

@@ -105,7 +105,7 @@ def test_every_memory_trains_and_resumes_bit_for_bit(
     monkeypatch.setenv("ROBOMEM_OUTPUTS", str(tmp_path))
     command = ["train", "debug=default", f"memory={memory}", f"data.root={dataset}", "policy.horizon=3"]
     assert cli.run(command) == 0
-    first, last = checkpoint.list_checkpoints(tmp_path / "debug/memory_vla")
+    first, last = checkpoint.list_checkpoints(tmp_path / f"debug/memory_vla-{memory}")
     before = {name: (last / name).read_bytes() for name in (checkpoint.WEIGHTS, "training/optimizer.safetensors")}
     shutil.rmtree(last)
     assert cli.run(command) == 0
