@@ -207,7 +207,8 @@ def test_audit_of_episodes_too_short_for_a_retention_curve_is_shown(house):
     page = make(house)
     assert "a significant drop under swap and zero" in page.html
     labels = [svg.attrs["aria-label"] for svg in page.all("svg")]
-    assert labels and not any("at 40" in label for label in labels)
+    assert labels
+    assert not any("at 40" in label for label in labels)
 
 
 def test_names_are_escaped(house):
