@@ -33,8 +33,12 @@ def use_lite_robots(env_id: str) -> None:
 
 
 def lite_urdf(urdf: Path) -> Path:
-    """Path of a copy of a URDF whose visual meshes are simplified; built once per user and reused."""
-    key = hashlib.sha256(urdf.read_bytes() + f"1 {HULL_ABOVE} {WHOLE_BELOW} {KEEP}".encode()).hexdigest()[:16]
+    """Path of a copy of a URDF whose visual meshes are simplified; built once per user and installation.
+
+    Meshes that stay as they are lie in the installation, which may be removed while another one stays.
+    """
+    source = urdf.read_bytes() + f"{urdf.resolve()} {HULL_ABOVE} {WHOLE_BELOW} {KEEP}".encode()
+    key = hashlib.sha256(source).hexdigest()[:16]
     return made_once(f"lite/{key}", partial(_build, urdf)) / urdf.name
 
 
