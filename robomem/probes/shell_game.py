@@ -1,7 +1,7 @@
 """The shell game: where is the ball after the cups have changed places, round after round?
 
 It shows what recurrent depth buys (RD-VLA, arXiv 2602.07845): all rounds are given at once, but the ball has to be
-followed through one after another. Who lacks one of them is at chance.
+followed through one after another.
 """
 
 import torch
@@ -13,8 +13,8 @@ from robomem.probes.base import EPISODES, Batch, Outcome, Probe, Report, steady
 from robomem.probes.model import Model
 from robomem.probes.trunk import TrunkModel, build_trunk
 
-CUPS = 6
-ROUNDS = 4
+CUPS = 3
+ROUNDS = 8
 GAMES = 4
 """Of an episode in training, each within one observation and independent of the others."""
 TESTED = 16
@@ -27,17 +27,16 @@ MOST, ADAPTIVE = "most", "adaptive"
 
 
 class ShellGame(Probe):
-    """An observation shows under which cup the ball is, and where every cup goes in every round.
+    """An observation shows under which cup the ball is, and which cup stays in every round, as the others swap places.
 
-    Asked for is its place after each round, the last of which counts: what is right after one round leads to the next.
+    Asked for is its place after each round: what is right after one leads to the next.
     """
 
-    title = f"Shell game: a ball under one of {CUPS} cups, {ROUNDS} rounds seen at once, by iterations of the trunk"
-    features = ROUNDS * CUPS * CUPS + CUPS
+    title = f"Shell game: one of {CUPS} cups followed through {ROUNDS} swaps seen at once, by iterations of the trunk"
+    features = ROUNDS * CUPS + CUPS
     outputs = ROUNDS * CUPS
     conditions = (*ITERATIONS, MOST, ADAPTIVE)
     headline = ADAPTIVE
-    chance = 1 / CUPS
     group = "trunk"
 
     def build(self, name: str) -> TrunkModel:
@@ -58,9 +57,9 @@ class ShellGame(Probe):
         return functional.cross_entropy(places, batch.target, reduction="none").mean(-1)
 
     def score(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Of every episode: the share of its games at whose end the ball is found."""
-        place = outputs[..., -CUPS:].argmax(-1)
-        return (place == batch.target[..., -1]).float().mean(1)
+        """Of every episode: the share of its games in which the ball is never lost."""
+        place = outputs.unflatten(-1, (ROUNDS, CUPS)).argmax(-1)
+        return (place == batch.target).all(-1).float().mean(1)
 
     def evaluate(self, model: Model, generator: Generator, report: Report) -> Outcome:
         """Test the same games with every number of iterations."""
@@ -78,17 +77,17 @@ class ShellGame(Probe):
         return Outcome(scores, measured)
 
     def _episodes(self, generator: Generator, rows: int, games: int) -> Batch:
-        moves = torch.rand(rows, games, ROUNDS, CUPS, generator=generator).argsort(-1)
+        staying = torch.randint(CUPS, (rows, games, ROUNDS), generator=generator)
         seen = torch.randint(CUPS, (rows, games), generator=generator)
-        rounds, start = functional.one_hot(moves, CUPS).flatten(2), functional.one_hot(seen, CUPS)
-        observation = torch.cat([rounds, start], dim=-1) * SCALE
-        return Batch(observation, steady(rows, games), follow(moves, seen), torch.ones(rows, games))
+        shown = torch.cat([staying, seen[..., None]], dim=-1)
+        observation = functional.one_hot(shown, CUPS).flatten(2) * SCALE
+        return Batch(observation, steady(rows, games), follow(staying, seen), torch.ones(rows, games))
 
 
-def follow(moves: Int[Tensor, "B T R K"], place: Int[Tensor, "B T"]) -> Int[Tensor, "B T R"]:
-    """The ball's places after each round, from that before the first; a cup at p goes to `moves[..., p]`."""
+def follow(staying: Int[Tensor, "B T R"], place: Int[Tensor, "B T"]) -> Int[Tensor, "B T R"]:
+    """The ball's places after each round, from that before the first; the cups that do not stay swap places."""
     places = []
-    for move in moves.unbind(2):
-        place = move.gather(-1, place[..., None])[..., 0]
+    for stays in staying.unbind(2):
+        place = torch.where(place == stays, place, CUPS - stays - place)  # places 0, 1 and 2 sum to 3
         places.append(place)
     return torch.stack(places, dim=-1)

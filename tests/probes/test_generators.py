@@ -54,9 +54,8 @@ def clock(observation: Tensor, dt: Tensor) -> Tensor:
 
 def by_rounds(observation: Tensor, _: Tensor) -> Tensor:
     """Shell game: carry the ball from round to round."""
-    rounds, seen = observation.split([ROUNDS * CUPS * CUPS, CUPS], dim=-1)
-    moves = rounds.unflatten(-1, (ROUNDS, CUPS, CUPS)).argmax(-1)
-    return functional.one_hot(follow(moves, seen.argmax(-1)), CUPS).flatten(2).float()
+    shown = observation.unflatten(-1, (ROUNDS + 1, CUPS)).argmax(-1)
+    return functional.one_hot(follow(shown[..., :-1], shown[..., -1]), CUPS).flatten(2).float()
 
 
 SOLUTIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {

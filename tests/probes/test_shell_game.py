@@ -18,18 +18,17 @@ def generator(seed: int = 0) -> Generator:
 
 
 def read(batch: Batch) -> tuple[Tensor, Tensor]:
-    """What observations show: where every cup goes in every round, and the cup with the ball."""
-    rounds, seen = batch.observation.split([ROUNDS * CUPS * CUPS, CUPS], dim=-1)
-    return rounds.unflatten(-1, (ROUNDS, CUPS, CUPS)).argmax(-1), seen.argmax(-1)
+    """What observations show: the cup that stays in every round, and the cup with the ball."""
+    shown = batch.observation.unflatten(-1, (ROUNDS + 1, CUPS)).argmax(-1)
+    return shown[..., :-1], shown[..., -1]
 
 
-def on_a_table(moves: list[list[int]], seen: int) -> list[int]:
-    """Where the ball is after each round: in each of them every cup is put elsewhere."""
+def on_a_table(staying: list[int], seen: int) -> list[int]:
+    """Where the ball is after each round: in each of them two of three cups swap places."""
     table, places = [cup == seen for cup in range(CUPS)], []
-    for move in moves:
-        lifted = list(table)
-        for old, new in enumerate(move):
-            table[new] = lifted[old]
+    for stays in staying:
+        one, other = (cup for cup in range(CUPS) if cup != stays)
+        table[one], table[other] = table[other], table[one]
         places.append(table.index(True))
     return places
 
@@ -38,35 +37,32 @@ def on_a_table(moves: list[list[int]], seen: int) -> list[int]:
 def test_answers_are_those_of_cups_on_a_table(kind: str) -> None:
     probe = ShellGame()
     batch = probe.training(generator(), ROWS) if kind == "training" else probe.test(generator(), ROWS, "adaptive")
-    moves, seen = read(batch)
-    assert len(seen.unique()) == CUPS
-    assert (moves.sort(-1).values == torch.arange(CUPS)).all()
+    staying, seen = read(batch)
+    assert len(seen.unique()) == len(staying.unique()) == CUPS
     for row in range(ROWS):
         for game in range(batch.target.shape[1]):
-            places = on_a_table(moves[row, game].tolist(), int(seen[row, game]))
+            places = on_a_table(staying[row, game].tolist(), int(seen[row, game]))
             assert places == batch.target[row, game].tolist()
 
 
 @pytest.mark.parametrize("missed", range(ROUNDS))
-def test_who_misses_a_round_is_at_chance(missed: int) -> None:
+def test_who_misses_a_round_loses_the_ball(missed: int) -> None:
     batch = ShellGame().test(generator(), 500, "adaptive")
-    moves, seen = read(batch)
+    staying, seen = read(batch)
     attended = [number for number in range(ROUNDS) if number != missed]
-    right = (follow(moves[:, :, attended], seen)[..., -1] == batch.target[..., -1]).float()
+    right = (follow(staying[:, :, attended], seen)[..., -1] == batch.target[..., -1]).float()
     assert abs(right.mean() - 1 / CUPS) < 4 * (CUPS * right.numel()) ** -0.5
 
 
-def test_score_is_the_share_of_balls_found_at_the_end() -> None:
+def test_score_is_the_share_of_games_in_which_the_ball_is_never_lost() -> None:
     probe = ShellGame()
     batch = probe.test(generator(), ROWS, "adaptive")
     right = functional.one_hot(batch.target, CUPS).float()
-    wrong = right.roll(1, dims=-1)
     assert (probe.score(right.flatten(2), batch) == 1).all()
-    assert (probe.score(wrong.flatten(2), batch) == 0).all()
-    only_last = torch.cat([wrong[:, :, :-1], right[:, :, -1:]], dim=2)
-    assert (probe.score(only_last.flatten(2), batch) == 1).all()
-    only_last[:, 0] = wrong[:, 0]
-    assert (probe.score(only_last.flatten(2), batch) == 1 - 1 / TESTED).all()
+    for number in range(ROUNDS):
+        lost = right.clone()
+        lost[:, 0, number] = lost[:, 0, number].roll(1, dims=-1)
+        assert (probe.score(lost.flatten(2), batch) == 1 - 1 / TESTED).all()
 
 
 def test_every_round_is_learned() -> None:
@@ -107,8 +103,9 @@ def test_every_number_of_iterations_is_tested_on_the_same_games() -> None:
         scores = outcome.scores
     assert tuple(scores) == probe.conditions
     assert all(len(score) == EPISODES for score in scores.values())
-    assert scores["adaptive"] == scores["1 iteration"] != scores["16 iterations"] == scores["most"]
+    assert scores["adaptive"] == scores["1 iteration"]
+    assert scores["16 iterations"] == scores["most"]
     assert outcome.measured == {"mean iterations, most": 16, "mean iterations, adaptive": 1}
     assert len(ITERATIONS) + 2 == len(done)
     assert done[-1] == 1
-    assert abs(torch.tensor(scores["most"]).mean() - 1 / CUPS) < 0.1
+    assert torch.tensor(scores["most"]).mean() < 0.05
