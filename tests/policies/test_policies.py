@@ -16,7 +16,7 @@ from robomem.contract import Observation, Policy, Prefix
 from robomem.errors import RobomemError
 from robomem.policies.build import build_policy
 from robomem.policies.encoders.small import SmallEncoder
-from robomem.policies.policy import MemoryPolicy
+from robomem.policies.policy import MemoryPolicy, redrawn
 from robomem.sim.embodiment import MIKASA
 from robomem.spec import PolicySpec
 from robomem.statistics import Statistics, VectorStatistics
@@ -213,3 +213,16 @@ def test_mistake_in_the_configuration_is_named(change: dict[str, Any], message: 
     with pytest.raises(RobomemError) as caught:
         build_policy({**policy_config("none", "regression"), **change}, SPEC, STATISTICS)
     assert message in str(caught.value)
+
+
+def test_noise_of_the_past_is_normal_and_independent_of_that_of_the_future() -> None:
+    noise = torch.randn(1000, 8, 7, generator=torch.Generator().manual_seed(0))
+    again = redrawn(noise)
+    assert torch.equal(again[3:4], redrawn(noise[3:4]))
+    assert abs(again.mean()) < 0.02
+    assert abs(again.std() - 1) < 0.02
+    assert again.abs().max() < 6
+    assert not redrawn(torch.zeros(1, 8, 7)).any()
+    for power in (1, 2):
+        both = torch.stack([noise.flatten() ** power, again.flatten() ** power])
+        assert abs(torch.corrcoef(both)[0, 1]) < 0.02
