@@ -77,9 +77,8 @@ class SmallEncoder(Encoder):
 
     def _patches(self, tower: nn.Module, image: Float[Tensor, "B 4 Y X"]) -> tuple[Tensor, Tensor]:
         """Learned features and the colour that stands out, (B, P, D), and where that is, (B, P, 2)."""
-        centred = image - image.mean((2, 3), keepdim=True)
-        features = _standardise(tower(centred).flatten(2).transpose(1, 2))
-        colour, offset = _standout(centred[:, 1:], self.patch)
+        features = _standardise(tower(image).flatten(2).transpose(1, 2))
+        colour, offset = _standout(image, self.patch)
         return torch.cat([features, colour / 2, torch.ones_like(colour[..., :1])], dim=-1), self.grid + offset
 
 
@@ -114,20 +113,20 @@ def _standardise(patches: Float[Tensor, "B P D"]) -> Float[Tensor, "B P D"]:
     return centred * torch.rsqrt(centred.square().mean(1, keepdim=True) + 1e-5)
 
 
-def _standout(hues: Float[Tensor, "B 3 Y X"], patch: int) -> tuple[Float[Tensor, "B P 3"], Float[Tensor, "B P 2"]]:
+def _standout(image: Float[Tensor, "B 4 Y X"], patch: int) -> tuple[Float[Tensor, "B P 3"], Float[Tensor, "B P 2"]]:
     """The colour of each patch that differs most from the image's mean, and where the pixels of that colour are.
 
     Places are relative to the patch's middle, in image coordinates. A window of twice the patch's side sees a whole
     object of which the patch holds a part; pixels count from half of the colour's strength on.
     """
-    hues, patch = nn.functional.avg_pool2d(hues, 2), patch // 2
+    hues, patch = nn.functional.avg_pool2d(image, 2)[:, 1:].contiguous(), patch // 2
     pixels = hues.unfold(2, patch, patch).unfold(3, patch, patch).flatten(4)
     most = pixels.square().sum(1, keepdim=True).argmax(-1, keepdim=True)
     colour = pixels.gather(-1, most.expand(-1, 3, -1, -1, -1))
     margin = patch // 2
     around = nn.functional.pad(hues, [margin] * 4).unfold(2, 2 * patch, patch).unfold(3, 2 * patch, patch)
     unit = colour / colour.square().sum(1, keepdim=True).clamp_min(1e-6)
-    weight = (2 * (around * unit[..., None]).sum(1) - 1).clamp(0, 1)
+    weight = (2 * torch.einsum("bcyxij,bcyx->byxij", around, unit[..., 0]) - 1).clamp(0, 1)
     steps = torch.arange(1 - 2 * patch, 2 * patch, 2, device=hues.device)
     marginals = zip((weight.sum(-1), weight.sum(-2)), hues.shape[2:], strict=True)
     middle = torch.stack([marginal @ (steps / side) for marginal, side in marginals], dim=-1)
@@ -136,10 +135,13 @@ def _standout(hues: Float[Tensor, "B 3 Y X"], patch: int) -> tuple[Float[Tensor,
 
 
 def _opponent(images: Tensor) -> Float[Tensor, "B 4 Y X"]:
-    """Luminance, and the three differences of a channel to it.
+    """Luminance, and the three differences of a channel to it, each with a mean of zero over its image.
 
-    In RGB the texture of a table outweighs the colour of a small object.
+    In RGB the texture of a table outweighs the colour of a small object. The channels lie last in memory, as they came,
+    which convolutions on a CPU take a third less time for.
     """
-    rgb = images.permute(0, 3, 1, 2).float() / 64
-    luminance = rgb.mean(1, keepdim=True)
-    return torch.cat([luminance, 2 * (rgb - luminance)], dim=1)
+    pixels = images.permute(0, 3, 1, 2).float() / 64
+    luminance = torch.full((1, 3), 1 / 3, device=images.device)
+    differences = 2 * (torch.eye(3, device=images.device) - luminance)
+    mixing = torch.cat([luminance, differences])[..., None, None]
+    return nn.functional.conv2d(pixels - pixels.mean((2, 3), keepdim=True), mixing)
