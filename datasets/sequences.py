@@ -53,7 +53,7 @@ class SequenceBatches:
             world_size: Number of such processes; all make the same number of steps.
 
         Raises:
-            RobomemError: fewer episodes than lanes.
+            RobomemError: fewer episodes than lanes, or a shift that leaves nothing of a camera's image.
         """
         if len(reader) < batch_size * world_size:
             raise RobomemError(
@@ -61,6 +61,12 @@ class SequenceBatches:
                 f"lower data.batch_size to {len(reader) // world_size} or collect more episodes"
             )
         self._reader, self._augment, self._seed = (reader, augment or EpisodeAugmentation(), seed)
+        for camera in reader.embodiment.cameras:
+            if self._augment.shift >= min(camera.height, camera.width):
+                raise RobomemError(
+                    f"data.augmentation.shift={self._augment.shift} moves the image of {camera.name} "
+                    f"({camera.height} x {camera.width} pixels) out of sight; lower it"
+                )
         self._batch_size, self._window, self._horizon = batch_size, window, horizon
         self._rank, self._world_size = rank, world_size
 

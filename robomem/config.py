@@ -121,7 +121,10 @@ class TrainConfig:
         """Check what the types do not."""
         limits = [limit for limit in (self.max_steps, self.max_minutes) if limit is not None]
         _require(bool(limits), "the run has no end; set max_steps or max_minutes, for example max_steps=2000")
-        _require(all(limit > 0 for limit in limits), "max_steps and max_minutes must be positive; `null` sets no limit")
+        _require(
+            all(0 < limit < math.inf for limit in limits),
+            "max_steps and max_minutes must be positive and finite; `null` sets no limit",
+        )
         _require(
             self.precision in ("float32", "bfloat16"), f"precision={self.precision!r} is not one of float32, bfloat16"
         )

@@ -19,7 +19,8 @@ from robomem.policies.memory.scan import hold, linear_scan
 class Flow(Cell):
     """State m, and the course it is on until the next observation: content u and, by a sigmoid in log space, tau.
 
-    The state is bounded by the contents. An observation reaches it as time passes; with `jump` also at once, by a gated
+    Contents lie within (-1, 1) and the state with them; with `prior` this lets channels settle at one of several values
+    and stay there however long nothing happens. An observation reaches it as time passes; with `jump` also at once, by a gated
     write, which depends on how often one observes and not on time alone.
     """
 
@@ -102,7 +103,7 @@ class Flow(Cell):
         """Content, (*B, K) and complex if it oscillates, and rate 1 / tau in 1/s."""
         content, pace = course[..., : self.features], course[..., self.features :]
         shortest, longest = self.log_bounds
-        return self._channels(content), (-shortest - (longest - shortest) * pace.sigmoid()).exp()
+        return self._channels(content.tanh()), (-shortest - (longest - shortest) * pace.sigmoid()).exp()
 
     def _settle(self, course: Tensor, dt: Tensor) -> tuple[Tensor, Tensor]:
         content, rate = self.split(course)

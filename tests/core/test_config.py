@@ -121,6 +121,7 @@ def test_misspelt_key_is_refused_by_name(overrides: list[str], key: str, compose
     [
         ("max_steps=null", "set max_steps or max_minutes"),
         ("max_steps=0", "must be positive"),
+        ("max_minutes=inf", "must be positive and finite"),
         ("precision=half", "'half' is not one of float32, bfloat16"),
         ("policy.horizon=0", r"policy.horizon=0 must be a positive number"),
         ("optim.lr=-1", "optim.lr=-1.0 must be positive"),

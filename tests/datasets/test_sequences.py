@@ -240,3 +240,9 @@ def test_errors_reach_the_consumer_and_threads_end(root: Path, monkeypatch: pyte
 def test_too_few_episodes_are_refused(reader: EpisodeReader) -> None:
     with pytest.raises(RobomemError, match=r"12 episodes cannot fill 7 lanes in each of 2 processes; lower .* to 6"):
         SequenceBatches(reader, 7, 3, 1, seed=0, world_size=2)
+
+
+def test_a_shift_out_of_the_image_is_refused(reader: EpisodeReader) -> None:
+    side = min(reader.embodiment.cameras[0].height, reader.embodiment.cameras[0].width)
+    with pytest.raises(RobomemError, match=rf"data.augmentation.shift={side} moves the image of base .* out of sight"):
+        SequenceBatches(reader, 2, 3, 1, seed=0, augment=EpisodeAugmentation(shift=side))
