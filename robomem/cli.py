@@ -35,6 +35,7 @@ COMMANDS = {
     "audit": Entry("robomem.audit", "Test whether a policy uses its memory.", config="audit"),
     "probe": Entry("robomem.probe", "Test memory modules on small tasks, without a simulator."),
     "bench": Entry("robomem.bench.cli", "Time the parts of a policy."),
+    "data": Entry("robomem.data.cli", "Look at, check, convert and join recorded datasets."),
     "report": Entry("robomem.report.cli", "Make one HTML page of runs."),
     "doctor": Entry("robomem.doctor", "Show what this machine has and what it lacks."),
 }

@@ -1,0 +1,1 @@
+"""`robomem data`: look at, check, convert and join recorded datasets."""
