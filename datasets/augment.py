@@ -9,7 +9,7 @@ from numpy import ndarray
 
 from robomem.errors import RobomemError
 
-_STREAM, _TICKS = 1, 2
+_STREAM, _TICKS, _TIME = 1, 2, 3
 """Keep these random numbers apart from each other and from those of the data order."""
 
 
@@ -39,6 +39,8 @@ class EpisodeAugmentation:
     keep: float = 1.0
     """Probability that a tick is seen. The first always is, and so are keyframes: ticks at which the demonstrator
     changes what it does. A dropped one only lengthens the time to the next, as a lost frame does, and costs nothing."""
+    jitter: float = 0.0
+    """Largest error of a measured time, as a share of the time to the nearest tick: what a busy computer makes."""
 
     def __post_init__(self) -> None:
         """Check the ranges."""
@@ -48,6 +50,8 @@ class EpisodeAugmentation:
             raise RobomemError(
                 f"data.augmentation.channel_permutation={self.channel_permutation} is a probability, from 0 to 1"
             )
+        if not 0 <= self.jitter < 0.5:
+            raise RobomemError(f"data.augmentation.jitter={self.jitter} is a share, from 0 to less than a half")
         if self.shift < 0:
             raise RobomemError(f"data.augmentation.shift={self.shift} is a number of pixels, from 0 up")
 
@@ -55,6 +59,15 @@ class EpisodeAugmentation:
         """The ticks of one episode that are seen, in order; a pure function of the arguments and the settings."""
         kept = np.random.default_rng([_TICKS, seed, epoch, episode]).random(len(keyframes)) < self.keep
         return np.flatnonzero(kept | keyframes)
+
+    def times(self, seed: int, epoch: int, episode: int, timestamps: Float[ndarray, " T"]) -> Float[ndarray, " T"]:
+        """Measured times of one episode's ticks, still in order; a pure function of the arguments and the settings."""
+        if not self.jitter:
+            return timestamps
+        gaps = np.diff(timestamps)
+        room = np.minimum(np.concatenate([[0.0], gaps]), np.concatenate([gaps, [np.inf]]))
+        errors = np.random.default_rng([_TIME, seed, epoch, episode]).uniform(-1, 1, len(timestamps))
+        return timestamps + self.jitter * errors * room
 
     def draw(self, seed: int, epoch: int, episode: int, cameras: Sequence[str]) -> DrawnAugmentation:
         """The change of one episode: a pure function of the arguments and the settings."""

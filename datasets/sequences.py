@@ -1,8 +1,9 @@
 """Training windows: B lanes of whole episodes in order, each window continuing where the previous one ended."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy import ndarray
 
 from robomem.contract import Observation, Window
 from robomem.datasets.augment import DrawnAugmentation, EpisodeAugmentation, find_keyframes
-from robomem.datasets.lanes import Lane, Piece, deal_lanes
+from robomem.datasets.lanes import Lane, Piece, deal_lanes, draw_visits
 from robomem.datasets.lerobot_reader import EpisodeReader
 from robomem.episode import Episode
 from robomem.errors import RobomemError
@@ -37,8 +38,8 @@ class SequenceBatches:
         seed: int,
         augment: EpisodeAugmentation | None = None,
         *,
-        rank: int = 0,
-        world_size: int = 1,
+        weights: Sequence[float] | None = None,
+        shard: tuple[int, int] = (0, 1),
     ) -> None:
         """Describe the windows; nothing is read yet.
 
@@ -49,16 +50,19 @@ class SequenceBatches:
             horizon: Actions of a chunk (H).
             seed: Determines order and augmentation.
             augment: Change drawn for each episode and epoch; none by default.
-            rank: This process among those that share the episodes.
-            world_size: Number of such processes; all make the same number of steps.
+            weights: Visits per epoch of each episode, in the mean; one by default.
+            shard: This process's number, and the number of all that share the episodes; all make as many steps.
 
         Raises:
             RobomemError: fewer episodes than lanes, or a shift that leaves nothing of a camera's image.
         """
-        if len(reader) < batch_size * world_size:
+        self._rank, self._world_size = shard
+        self._weights = [1.0] * len(reader) if weights is None else list(weights)
+        visits = int(sum(self._weights))
+        if visits < batch_size * self._world_size:
             raise RobomemError(
-                f"{len(reader)} episodes cannot fill {batch_size} lanes in each of {world_size} processes; "
-                f"lower data.batch_size to {len(reader) // world_size} or collect more episodes"
+                f"{visits} episodes cannot fill {batch_size} lanes in each of {self._world_size} processes; "
+                f"lower data.batch_size to {visits // self._world_size} or collect more episodes"
             )
         self._reader, self._augment, self._seed = (reader, augment or EpisodeAugmentation(), seed)
         for camera in reader.embodiment.cameras:
@@ -68,7 +72,6 @@ class SequenceBatches:
                     f"({camera.height} x {camera.width} pixels) out of sight; lower it"
                 )
         self._batch_size, self._window, self._horizon = batch_size, window, horizon
-        self._rank, self._world_size = rank, world_size
 
     def num_steps(self, epoch: int) -> int:
         """Windows in an epoch, the same for every process."""
@@ -101,7 +104,8 @@ class SequenceBatches:
         if self._augment.keep < 1:
             episodes = zip(self._reader.indices, self._keyframes, strict=True)
             lengths = [len(self._augment.ticks(self._seed, epoch, *episode)) for episode in episodes]
-        return deal_lanes(lengths, self._batch_size * self._world_size, self._seed, epoch)
+        visits = draw_visits(self._weights, self._seed, epoch)
+        return deal_lanes(lengths, visits, self._batch_size * self._world_size, self._seed, epoch)
 
     @cached_property
     def _keyframes(self) -> list[ndarray]:
@@ -172,6 +176,9 @@ class _Assembly:
         if current is None or current[0] != position:
             index, episode = self._reader.indices[position], self._reader[position]
             kept = self._augment.ticks(self._seed, self._epoch, index, find_keyframes(episode.actions))
+            episode = replace(
+                episode, timestamps=self._augment.times(self._seed, self._epoch, index, episode.timestamps)
+            )
             change = self._augment.draw(self._seed, self._epoch, index, self._cameras)
             current = self._current[row] = position, episode, kept, change
         return current[1:]

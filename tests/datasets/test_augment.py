@@ -118,3 +118,20 @@ def test_the_settings_are_a_structured_configuration() -> None:
 def test_importing_the_settings_loads_nothing_heavy() -> None:
     code = "import sys, robomem.datasets.config; sys.exit(bool({'torch', 'cv2', 'pyarrow'} & set(sys.modules)))"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_measured_times_are_off_a_little_and_stay_in_order() -> None:
+    timestamps = np.cumsum([0.0, 0.05, 0.05, 0.5, 0.05, 0.01, 0.05])
+    assert EpisodeAugmentation().times(0, 0, 0, timestamps) is timestamps
+    augment = EpisodeAugmentation(jitter=0.4)
+    drawn = np.array([augment.times(0, 0, episode, timestamps) for episode in range(500)])
+    assert (np.diff(drawn, axis=1) > 0).all()
+    assert (drawn[:, 0] == 0).all()
+    gaps = np.diff(timestamps)
+    room = np.minimum(gaps, np.append(gaps[1:], np.inf))
+    off = np.abs(drawn - timestamps)[:, 1:].max(axis=0)
+    assert (off <= 0.4 * room + 1e-12).all()
+    assert (off > 0.3 * room).all()
+    np.testing.assert_array_equal(augment.times(1, 2, 3, timestamps), augment.times(1, 2, 3, timestamps))
+    with pytest.raises(RobomemError, match=r"jitter=0\.5 is a share"):
+        EpisodeAugmentation(jitter=0.5)

@@ -159,7 +159,7 @@ def test_the_same_seed_gives_the_same_windows(reader: EpisodeReader, augment: Ep
 
 
 def test_processes_share_the_episodes(reader: EpisodeReader) -> None:
-    ranks = [SequenceBatches(reader, 2, 3, 1, seed=0, rank=rank, world_size=3) for rank in range(3)]
+    ranks = [SequenceBatches(reader, 2, 3, 1, seed=0, shard=(rank, 3)) for rank in range(3)]
     assert len({batches.num_steps(0) for batches in ranks}) == 1
     firsts = [
         tuple(value.observation.proprio[value.is_first][:, 0].tolist())
@@ -239,7 +239,7 @@ def test_errors_reach_the_consumer_and_threads_end(root: Path, monkeypatch: pyte
 
 def test_too_few_episodes_are_refused(reader: EpisodeReader) -> None:
     with pytest.raises(RobomemError, match=r"12 episodes cannot fill 7 lanes in each of 2 processes; lower .* to 6"):
-        SequenceBatches(reader, 7, 3, 1, seed=0, world_size=2)
+        SequenceBatches(reader, 7, 3, 1, seed=0, shard=(0, 2))
 
 
 def test_a_shift_out_of_the_image_is_refused(reader: EpisodeReader) -> None:
