@@ -136,7 +136,7 @@ def _pixels(observation: Observation) -> dict[str, Tensor]:
 
 
 def _features(tensors: Mapping[str, Tensor]) -> Float[ndarray, "B F"]:
-    flat = torch.cat([tensor.flatten(1).float() for tensor in tensors.values()], dim=1)
+    flat = torch.cat([tensor.float().reshape(len(tensor), -1) for tensor in tensors.values()], dim=1)
     flat = torch.nan_to_num(flat, nan=0.0, posinf=0.0, neginf=0.0).cpu()
     if flat.shape[1] <= FEATURES:
         return flat.double().numpy()

@@ -1,6 +1,7 @@
 """An audit tells a policy that relies on its memory from one that cannot."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ from toy_env import CueEnvironment, ToyPolicy, cue_of, cue_ticks, record, record
 from untrained import untrained
 
 from robomem.audit import Auditor, Settings
+from robomem.auditing.action_change import action_changes
 from robomem.auditing.interventions import INTERVENTIONS, make_intervention, record_donors
-from robomem.auditing.probe import decode
+from robomem.auditing.probe import decode, sightings
 from robomem.auditing.recorded import Recorded
 from robomem.auditing.replay import replay
 from robomem.auditing.tables import tables
@@ -21,6 +23,7 @@ from robomem.auditing.trace import trace
 from robomem.auditing.verdict import compare, judge
 from robomem.contract import Policy
 from robomem.errors import RobomemError
+from robomem.groups import options
 from robomem.records import EpisodeLog
 from robomem.rollout import EpisodeResult
 
@@ -116,6 +119,21 @@ def test_the_trace_tells_empty_entries_from_new_ones(memory: str, entries: int, 
     assert list(map(sum, there)) == [min(tick + 1, entries) for tick in range(len(episode))]
     for shares, filled in zip(found["attention"], there, strict=True):
         assert all(share == 0 for share, is_there in zip(shares, filled, strict=True) if not is_there)
+
+
+@pytest.mark.parametrize("memory", options("memory"))
+def test_every_memory_can_be_measured(memory: str) -> None:
+    """States of all shapes and types: counters and flags without a channel, integers, booleans."""
+    policy = untrained(TINY, f"memory={memory}", "policy.horizon=3").policy
+    episodes = [replace(tiny_episode(4), seed=seed, provenance={"cue": seed, "cue_end": 1}) for seed in range(3)]
+    seen = list(sightings(policy, episodes))
+    assert [(s.ticks_after_cue, s.cue) for s in seen] == [(t, c) for t in range(len(episodes[0]) - 1) for c in range(3)]
+    assert all(np.isfinite(s.memory).all() for s in seen)
+    donors = record_donors(policy, episodes)
+    changes = action_changes(policy, episodes, donors, replan_every=2, noise_seed=0)
+    assert changes.keys() == set(INTERVENTIONS)
+    assert changes["none"] == 0
+    assert all(np.isfinite(value) for value in changes.values())
 
 
 def test_an_audit_continues_and_does_nothing_twice(dataset: Path, remembering: Path, tmp_path: Path) -> None:
