@@ -15,6 +15,9 @@ from robomem.errors import RobomemError
 
 GIB = 2**30
 
+_EXTRAS = ("sim", "rlds", "dev")
+"""What only part of RoboMem needs; of these the demo needs `sim`."""
+
 
 @dataclass(frozen=True)
 class Check:
@@ -37,7 +40,6 @@ def inspect_machine() -> Iterator[Check]:
     yield _gpu()
     yield _vulkan()
     yield from _codecs()
-    yield _tensorflow()
     yield from _packages()
     yield _assets()
 
@@ -96,21 +98,16 @@ def _codecs() -> Iterator[Check]:
     yield Check("video", "ffmpeg", path or "not on the PATH, nor needed: PyAV has its own", required=False)
 
 
-def _tensorflow() -> Check:
-    """TensorFlow's LLVM symbols crash a software Vulkan driver in the same process."""
-    present = importlib.util.find_spec("tensorflow") is not None
-    found = "installed: it crashes software rendering in its process" if present else "absent, as rendering needs"
-    return Check("packages", "TensorFlow", found, ok=not present, fix="uv pip uninstall tensorflow")
-
-
 def _packages() -> Iterator[Check]:
     from packaging.requirements import Requirement
 
     for line in importlib.metadata.requires("robomem") or ():
         requirement = Requirement(line)
         extra = next(
-            (e for e in ("sim", "dev") if requirement.marker and requirement.marker.evaluate({"extra": e})), ""
+            (e for e in ("", *_EXTRAS) if not requirement.marker or requirement.marker.evaluate({"extra": e})), None
         )
+        if extra is None:  # for another kind of machine
+            continue
         area = f"packages [{extra}]" if extra else "packages"
         wanted = f"wanted {requirement.specifier}"
         try:
@@ -120,7 +117,7 @@ def _packages() -> Iterator[Check]:
         else:
             ok = requirement.specifier.contains(version, prereleases=True)
             found = version if ok else f"{version}, {wanted}"
-        yield Check(area, requirement.name, found, ok=ok, required=extra != "dev", fix="make setup")
+        yield Check(area, requirement.name, found, ok=ok, required=extra in ("", "sim"), fix="make setup")
 
 
 def _assets() -> Check:
