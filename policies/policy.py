@@ -1,5 +1,8 @@
 """Encoder x memory x head, assembled into a policy of the contract."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -113,6 +116,10 @@ class MemoryPolicy(nn.Module):
         change = (self.action(window.actions[:, :, 0]) - self.action(window.previous_action)).abs().amax(-1)
         return window.valid * (1 + self.keyframe_weight * change.clamp(max=1))
 
+    def stored(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """The configuration that builds this policy for the weights of a checkpoint, without any other file."""
+        return {**config, "encoder": self.encoder.stored(config["encoder"])}
+
     def diagnostics(self, memory: Memory) -> dict[str, Tensor]:
         """What the memory module offers to look at, for the newest tick, (B, ...) each.
 
@@ -135,8 +142,7 @@ def redrawn(noise: Float[Tensor, "B K A"]) -> Float[Tensor, "B K A"]:
 
 def _flat(observation: Observation) -> Observation:
     """(B, T, ...) to (B * T, ...)."""
-    images = {name: image.flatten(0, 1) for name, image in observation.images.items()}
-    return Observation(images, observation.proprio.flatten(0, 1), observation.instruction)
+    return observation.map(lambda tensor: tensor.flatten(0, 1))
 
 
 def _moving(actions: Float[Tensor, "B H A"]) -> Bool[Tensor, " B"]:

@@ -41,7 +41,8 @@ def save(
     Args:
         path: A folder that does not exist yet.
         module: The policy.
-        config: JSON values it was built from.
+        config: JSON values it was built from. A policy that needed other files then has `stored(config)`, which gives
+            those that it can be built from without.
         spec: Its contract.
         statistics: What it normalises with.
 
@@ -63,7 +64,7 @@ def write_policy(
     """Write the files of a checkpoint into a folder (see `save`)."""
     _check_digest(spec, statistics, "the policy's specification", "its statistics")
     save_tensors(folder / WEIGHTS, module.state_dict())
-    write_json(folder / CONFIG, dict(config))
+    write_json(folder / CONFIG, getattr(module, "stored", dict)(config))
     write_json(folder / SPEC, spec.to_dict())
     write_json(folder / STATISTICS, statistics.to_dict())
 

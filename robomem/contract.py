@@ -11,11 +11,11 @@ noise. A policy module holds weights and nothing that changes between calls, so 
 episodes at once.
 
 Shapes: B rows (independent episodes), T ticks of a window, H steps of an action chunk, A action and P proprioception
-dimensions, (Y, X, 3) pixels.
+dimensions, (Y, X, 3) pixels, N features of C numbers.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -41,11 +41,17 @@ class Observation:
     instruction: tuple[str, ...]
     """One instruction per row, constant through an episode. In a `Window`, where an episode may begin at any tick, one
     per row and tick: B*T in row-major order, empty on padding."""
+    features: Mapping[str, Float[Tensor, "*B N C"]] = field(default_factory=dict)
+    """In training, what the policy's frozen encoder made of each camera's image before, in place of `images`."""
+
+    def map(self, fn: Callable[[Tensor], Tensor]) -> "Observation":
+        """Apply a function to every tensor."""
+        images, features = ({k: fn(v) for k, v in views.items()} for views in (self.images, self.features))
+        return Observation(images, fn(self.proprio), self.instruction, features)
 
     def to(self, device: torch.device | str) -> "Observation":
         """The same observation on another device."""
-        images = {name: image.to(device) for name, image in self.images.items()}
-        return Observation(images, self.proprio.to(device), self.instruction)
+        return self.map(lambda tensor: tensor.to(device))
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,8 @@ from torch import Tensor, nn
 
 from robomem.contract import Observation
 from robomem.errors import RobomemError, SpecMismatch
-from robomem.policies.encoders.base import Encoder
-from robomem.policies.encoders.text import HashedWords
-from robomem.policies.normalise import ProprioFeatures
-from robomem.policies.tokens import Layout, Percept
+from robomem.policies.encoders.base import PatchEncoder, standardise
+from robomem.policies.tokens import Layout
 from robomem.spec import PolicySpec
 from robomem.statistics import Statistics
 
@@ -20,13 +18,11 @@ COLOURS = 4
 their strength too."""
 
 
-class SmallEncoder(Encoder):
+class SmallEncoder(PatchEncoder):
     """Patches of every camera, and one token of proprioception and instruction.
 
     The patch tokens carry content alone, not their position, so that a patch can be recognised elsewhere.
     """
-
-    grid: Tensor
 
     def __init__(self, *, spec: PolicySpec, statistics: Statistics, patch: int = 16, channels: int = 64) -> None:
         """Build for the cameras and the proprioception of a specification.
@@ -41,7 +37,6 @@ class SmallEncoder(Encoder):
             SpecMismatch: cameras of other sizes.
             RobomemError: a patch that halvings of an image do not lead to, or no channel beside those of raw colour.
         """
-        super().__init__()
         if patch < 8 or patch.bit_count() != 1:
             raise RobomemError(f"patch={patch} must be a power of two from 8 up, such as 8, 16 or 32")
         if channels < COLOURS + 2:
@@ -52,32 +47,17 @@ class SmallEncoder(Encoder):
                 f"the small encoder needs cameras of one size in multiples of {patch} pixels, the spec has {sizes}"
             )
         height, width = (side // patch for side in next(iter(sizes)))
-        self.cameras = [camera.name for camera in spec.cameras]
-        self.layout = Layout(len(self.cameras), height, width, channels, appearance=COLOURS)
+        layout = Layout(len(spec.cameras), height, width, channels, appearance=COLOURS)
+        towers = (_tower(patch, channels - COLOURS) for _ in spec.cameras)
+        super().__init__(spec=spec, statistics=statistics, layout=layout, towers=towers)
         self.patch = patch
-        self.register_buffer("grid", self.layout.grid()[: height * width], persistent=False)
-        self.towers = nn.ModuleList(_tower(patch, channels - COLOURS) for _ in self.cameras)
-        self.text = HashedWords(channels)
-        self.proprio = ProprioFeatures(spec.proprio, statistics.proprio)
-        self.state = nn.Sequential(nn.Linear(self.proprio.size, channels), nn.GELU(), nn.Linear(channels, channels))
-        self.cognition_norm = nn.LayerNorm(channels)
 
-    def forward(self, observation: Observation) -> Percept:
-        """Perceive B observations."""
-        patches, places = zip(
-            *(
-                self._patches(tower, _opponent(observation.images[name]))
-                for name, tower in zip(self.cameras, self.towers, strict=True)
-            ),
-            strict=True,
-        )
-        proprio = self.proprio(observation.proprio)
-        cognition = self.cognition_norm(self.state(proprio) + self.text(observation.instruction))
-        return Percept(torch.cat([*patches, cognition[:, None]], dim=1), torch.cat(places, dim=1), proprio)
-
-    def _patches(self, tower: nn.Module, image: Float[Tensor, "B 4 Y X"]) -> tuple[Tensor, Tensor]:
-        """Learned features and the colour that stands out, (B, P, D), and where that is, (B, P, 2)."""
-        features = _standardise(tower(image).flatten(2).transpose(1, 2))
+    def look(
+        self, camera: str, tower: nn.Module, observation: Observation
+    ) -> tuple[Float[Tensor, "B P D"], Float[Tensor, "B P 2"]]:
+        """Learned features and the colour that stands out, and where that is."""
+        image = _opponent(observation.images[camera])
+        features = standardise(tower(image).flatten(2).transpose(1, 2))
         colour, offset = _standout(image, self.patch)
         return torch.cat([features, colour / 2, torch.ones_like(colour[..., :1])], dim=-1), self.grid + offset
 
@@ -102,15 +82,6 @@ class _Halving(nn.Module):
 
     def forward(self, maps: Tensor) -> Tensor:
         return nn.functional.gelu(self.strided(maps) + self.maximum(maps))
-
-
-def _standardise(patches: Float[Tensor, "B P D"]) -> Float[Tensor, "B P D"]:
-    """Every channel to zero mean and unit variance over the patches of its image.
-
-    Otherwise what all patches share outweighs a small object, and all tokens look alike.
-    """
-    centred = patches - patches.mean(1, keepdim=True)
-    return centred * torch.rsqrt(centred.square().mean(1, keepdim=True) + 1e-5)
 
 
 def _standout(image: Float[Tensor, "B 4 Y X"], patch: int) -> tuple[Float[Tensor, "B P 3"], Float[Tensor, "B P 2"]]:
