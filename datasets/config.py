@@ -13,6 +13,9 @@ class DataConfig:
 
     root: str = "???"
     """Folder of the dataset."""
+    mapping: str = "auto"
+    """What the fields of a dataset of others mean: `auto` takes the only one of `configs/mapping` that fits; otherwise
+    the name of one of them, or the path of a YAML file."""
     cache_gib: float = 4.0
     """Memory for decoded episodes in GiB; with the whole dataset in it every frame is decoded once."""
     batch_size: int = 16

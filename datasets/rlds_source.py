@@ -12,7 +12,7 @@ from cachetools import LRUCache
 from numpy import ndarray
 
 from robomem.datasets import rlds_format as form
-from robomem.datasets.lerobot_reader import episode_bytes
+from robomem.datasets.cached import episode_bytes
 from robomem.datasets.mapping import SchemaMapping
 from robomem.datasets.rlds_index import load_index
 from robomem.datasets.rlds_process import tensorflow_process
@@ -199,7 +199,7 @@ class RldsSource:
             success=self._success(values, ticks),
             instruction=_instruction(values[mapping.instruction], index, path),
             seed=self._seed(index),
-            provenance=json.loads(about[form.PROVENANCE]) if self._recorded else _plain(about),
+            provenance=_provenance(about[form.PROVENANCE], path) if self._recorded else _plain(about),
         )
         try:
             episode.check(replace(self._embodiment, cameras=tuple(cameras)))
@@ -242,6 +242,13 @@ def _instruction(texts: Sequence[str], index: int, path: Path) -> str:
             "leave it out, or split it there"
         )
     return texts[0]
+
+
+def _provenance(text: str, path: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(text))
+    except (TypeError, ValueError) as error:
+        raise form.damaged(path, error) from error
 
 
 def _plain(values: dict[str, Any]) -> dict[str, Any]:

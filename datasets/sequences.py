@@ -13,7 +13,7 @@ from numpy import ndarray
 from robomem.contract import Observation, Window
 from robomem.datasets.augment import DrawnAugmentation, EpisodeAugmentation, find_keyframes
 from robomem.datasets.lanes import Lane, Piece, deal_lanes, draw_visits
-from robomem.datasets.lerobot_reader import EpisodeReader
+from robomem.datasets.source import EpisodeSource
 from robomem.episode import Episode
 from robomem.errors import RobomemError
 
@@ -31,7 +31,7 @@ class SequenceBatches:
 
     def __init__(
         self,
-        reader: EpisodeReader,
+        reader: EpisodeSource,
         batch_size: int,
         window: int,
         horizon: int,
@@ -121,7 +121,7 @@ class _Assembly:
 
     def __init__(
         self,
-        reader: EpisodeReader,
+        reader: EpisodeSource,
         lanes: list[Lane],
         window: int,
         horizon: int,

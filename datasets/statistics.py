@@ -4,14 +4,14 @@ import numpy as np
 from numpy import ndarray
 
 from robomem.datasets.augment import EpisodeAugmentation, find_keyframes
-from robomem.datasets.lerobot_reader import EpisodeReader
+from robomem.datasets.source import EpisodeSource
 from robomem.statistics import Statistics, VectorStatistics
 
 COMMON = 0.99
 """Share of the gaps; the few longest were seen too seldom to be learned from."""
 
 
-def compute_statistics(reader: EpisodeReader) -> Statistics:
+def compute_statistics(reader: EpisodeSource) -> Statistics:
     """Statistics of proprioception and actions over all ticks of a reader's episodes; no frame is decoded.
 
     A standard deviation may be zero: whoever divides by it sets the floor.
@@ -24,7 +24,7 @@ def compute_statistics(reader: EpisodeReader) -> Statistics:
     return Statistics(proprio=proprio.result(), action=action.result(), ticks=proprio.count)
 
 
-def common_gap(reader: EpisodeReader, augment: EpisodeAugmentation, seed: int) -> float:
+def common_gap(reader: EpisodeSource, augment: EpisodeAugmentation, seed: int) -> float:
     """The time in seconds that `COMMON` of the gaps between seen ticks stay within, in the first pass over the data.
 
     Args:

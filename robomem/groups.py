@@ -3,11 +3,15 @@
 from importlib import resources
 
 CONFIGS = resources.files("robomem.configs")
+_NO_GROUPS = ("_", "mapping")
+"""Beginnings of the names of other folders; mappings tell what the fields of datasets mean."""
 
 
 def groups() -> list[str]:
     """Names of the groups of options."""
-    return [entry.name for entry in CONFIGS.iterdir() if entry.is_dir() and entry.name[0] != "_"]
+    return [
+        entry.name for entry in CONFIGS.iterdir() if entry.is_dir() and entry.name[0] != "_" and entry.name != _MAPPING
+    ]
 
 
 def options(group: str) -> list[str]:

@@ -26,10 +26,10 @@ class Recorded:
         Raises:
             RobomemError: no such dataset, or it is of another task; both are named.
         """
-        from robomem.datasets.lerobot_reader import EpisodeReader
+        from robomem.datasets.open import open_source
 
         self.root = root
-        self.reader = EpisodeReader(root, range(min(len(EpisodeReader(root)), most)))
+        self.reader = open_source(root, range(min(len(open_source(root)), most)))
         found = self.reader.provenance.get("env_id", env_id)
         if found != env_id:
             raise RobomemError(f"the dataset {root} is of {found}, the audit of {env_id}; give another dataset=")
@@ -56,9 +56,9 @@ class Recorded:
 
     def window(self, count: int, horizon: int) -> Window:
         """One training window of the first episodes, each from beginning to end."""
-        from robomem.datasets.lerobot_reader import EpisodeReader
+        from robomem.datasets.open import open_source
         from robomem.datasets.sequences import SequenceBatches
 
-        reader = EpisodeReader(self.root, self.reader.indices[:count])
+        reader = open_source(self.root, self.reader.indices[:count])
         windows = SequenceBatches(reader, len(reader), max(reader.lengths), horizon, seed=0)
         return next(windows.epoch(0))

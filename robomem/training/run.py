@@ -28,11 +28,12 @@ class Run:
 
     def __init__(self, folder: RunFolder, config: TrainConfig, build: BuildPolicy | None = None) -> None:
         """Read the dataset and build the policy (see `robomem.train.train`)."""
-        from robomem.datasets.lerobot_reader import EpisodeReader
+        from robomem.datasets.open import open_source
         from robomem.datasets.statistics import common_gap, compute_statistics
 
         self._folder, self._config, self._device = folder, config, find_device(config.device)
-        self._reader = EpisodeReader(config.data.root, cache_bytes=config.data.cache_bytes)
+        data = config.data
+        self._reader = open_source(data.root, cache_bytes=data.cache_bytes, mapping=data.mapping)
         self._statistics = compute_statistics(self._reader)
         gap = common_gap(self._reader, config.data.augmentation, config.seed)
         self._spec = make_spec(self._reader.embodiment, config.policy["horizon"], gap, self._statistics)

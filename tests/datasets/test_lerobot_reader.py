@@ -9,7 +9,8 @@ import pytest
 from dataset_samples import EMBODIMENT, assert_equal_episodes, make_episode
 
 from robomem.datasets import lerobot_format as form
-from robomem.datasets.lerobot_reader import EpisodeReader, episode_bytes
+from robomem.datasets.cached import episode_bytes
+from robomem.datasets.lerobot_reader import EpisodeReader
 from robomem.datasets.lerobot_writer import EpisodeWriter
 from robomem.datasets.statistics import compute_statistics
 from robomem.errors import RobomemError, SpecMismatch

@@ -1,0 +1,41 @@
+"""Opens a dataset of any format that RoboMem reads."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from robomem.datasets.matching import AUTO, choose_mapping
+from robomem.datasets.schema import LEROBOT, read_schema
+from robomem.datasets.source import EpisodeSource
+from robomem.errors import RobomemError
+
+
+def open_source(
+    root: Path | str, episodes: Sequence[int] | None = None, cache_bytes: int = 0, mapping: str = AUTO
+) -> EpisodeSource:
+    """The episodes of a dataset: one that RoboMem wrote, any other LeRobotDataset v3, or RLDS.
+
+    Args:
+        root: Its folder.
+        episodes: Indices of the episodes to read, in this order; all by default.
+        cache_bytes: Decoded episodes kept in memory, the least recently used leaving first.
+        mapping: Name of a mapping in `configs/mapping`, or the path of a YAML file, that tells what the fields of a
+            dataset of others mean; by default the only one that fits.
+
+    Raises:
+        RobomemError: no dataset, no such episode, no mapping or several that fit, or a file that is missing or damaged.
+    """
+    schema = read_schema(root)
+    if schema.recorded and mapping != AUTO:
+        raise RobomemError(f"{root} was written by RoboMem and needs no mapping; leave out data.mapping={mapping}")
+    chosen = None if schema.recorded else choose_mapping(schema, mapping)
+    if schema.format == LEROBOT:
+        if chosen is None:
+            from robomem.datasets.lerobot_reader import EpisodeReader
+
+            return EpisodeReader(root, episodes, cache_bytes)
+        from robomem.datasets.lerobot_foreign import LeRobotSource
+
+        return LeRobotSource(root, chosen, episodes, cache_bytes)
+    from robomem.datasets.rlds_source import RldsSource
+
+    return RldsSource(schema.root, chosen, episodes, cache_bytes)
