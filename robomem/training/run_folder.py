@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from yaml import YAMLError
 
 from robomem.checkpoint import FOLDER, list_checkpoints, steps_of
-from robomem.config import CheckpointsConfig, TrainConfig
+from robomem.config import CheckpointsConfig, TrainConfig, typed_node
 from robomem.errors import RobomemError
 from robomem.files import atomic_folder, disk_guard, sync, write_atomic, write_json
 
@@ -107,11 +107,13 @@ class RunFolder:
         sync(link.parent)
 
     def _refuse_changes(self, values: Mapping[str, Any]) -> None:
-        saved, now = _flatten(read_config(self.path)), _flatten(values)
+        recorded, now = _flatten(read_config(self.path)), _flatten(values)
+        # A setting that was not known when the run began had the value that is its default now.
+        saved = _flatten(OmegaConf.to_container(typed_node(TrainConfig))) | recorded
         free = (*CHANGEABLE, *_ELSEWHERE)
         differences = [
             f"{key}: there {saved.get(key)!r}, now {now.get(key)!r}"
-            for key in sorted({*saved, *now})
+            for key in sorted({*recorded, *now})
             if saved.get(key) != now.get(key) and not is_part_of(key, free)
         ]
         if differences:

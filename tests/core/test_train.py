@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import yaml
 from filelock import FileLock
 from run_ends import assert_same_end, contents, lines
 from tiny import CONFIG, EMBODIMENT, TinyPolicy, build_tiny, tiny_episode, write_tiny_dataset
@@ -181,6 +182,17 @@ def test_run_with_other_settings_is_refused_naming_both(config: TrainConfig) -> 
         run(changed)
     assert f"resume={config.run_dir}" in str(caught.value)
     assert "device" not in str(caught.value)
+
+
+def test_a_run_from_before_a_setting_was_known_goes_on(config: TrainConfig) -> None:
+    path = run(config) / "config.yaml"
+    saved = yaml.safe_load(path.read_text())
+    del saved["data"]["augmentation"]["jitter"], saved["optim"]["ema"]
+    path.write_text(yaml.safe_dump(saved))
+    assert checkpoint.steps_of(checkpoint.resolve(run(replace(config, max_steps=22)))) == 22
+    path.write_text(yaml.safe_dump(saved))
+    with pytest.raises(RobomemError, match=r"optim.ema: there 0.0, now 0.9"):
+        run(replace(config, optim=replace(config.optim, ema=0.9)))
 
 
 def test_other_dataset_is_refused_naming_both(config: TrainConfig, dataset: Path, tmp_path: Path) -> None:
