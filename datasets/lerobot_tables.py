@@ -44,7 +44,7 @@ class LeRobotTables:
         columns = [*_EPISODE_COLUMNS, *(f"videos/{video}/{column}" for video in videos for column in CLIP_COLUMNS)]
         self.episodes: list[dict[str, Any]] = _episodes(root, columns, self.info["total_episodes"])
         """By index: `length`, and where the rows and the frames are."""
-        self.tasks: dict[int, str] = _tasks(root / form.TASKS)
+        self.tasks: dict[int, str] = read_tasks(root)
         """Instructions by `task_index`."""
         self._first_rows: dict[tuple[int, int], int] = {}
         for row in self.episodes:
@@ -98,8 +98,15 @@ def _episodes(root: Path, columns: Sequence[str], total: int) -> list[dict[str, 
     return rows
 
 
-def _tasks(path: Path) -> dict[int, str]:
-    """LeRobot writes the texts as the index of a pandas table, which has no name in some versions."""
+def read_tasks(root: Path) -> dict[int, str]:
+    """Instructions by `task_index`.
+
+    LeRobot writes the texts as the index of a pandas table, which has no name in some versions.
+
+    Raises:
+        RobomemError: the file is missing or damaged.
+    """
+    path = root / form.TASKS
     with reading(path), pq.ParquetFile(path) as parquet:
         table = parquet.read()
         texts = next(name for name in table.column_names if name != "task_index")

@@ -11,6 +11,8 @@ from robomem.errors import RobomemError, nearest
 from robomem.spec import VectorSpec
 
 FORMATS = ("lerobot", "rlds")
+UNDECIDED = "?"
+"""In the place of a value that only a person can know; refused until it is replaced."""
 _FOLDER = resources.files("robomem.configs") / "mapping"
 
 
@@ -92,6 +94,8 @@ def load_mapping(name: str) -> SchemaMapping:
 
 def _typed(kind: Any, value: Any, where: str) -> Any:
     """A value of YAML as a type: a dataclass, a union, a tuple or mapping of one type, or a plain type."""
+    if value == UNDECIDED:
+        raise RobomemError(f"{where} is still {UNDECIDED!r}; decide it")
     origin, arguments = get_origin(kind), get_args(kind)
     if is_dataclass(kind) and isinstance(value, dict):
         return _dataclass(kind, value, f"{where}." if where else "")

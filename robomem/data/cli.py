@@ -4,7 +4,11 @@ import click
 
 from robomem.cli import Entry, LazyGroup
 
-COMMANDS: dict[str, Entry] = {}
+COMMANDS: dict[str, Entry] = {
+    "cache": Entry("robomem.data.cache", "Encode every frame once with a frozen encoder."),
+    "convert": Entry("robomem.data.convert", "RLDS to LeRobotDataset v3 and back."),
+    "inspect": Entry("robomem.data.inspect", "Show a dataset's fields and the mapping that fits."),
+}
 
 
 @click.group("data", cls=LazyGroup, entries=COMMANDS)
