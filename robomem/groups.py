@@ -9,9 +9,7 @@ _NO_GROUPS = ("_", "mapping")
 
 def groups() -> list[str]:
     """Names of the groups of options."""
-    return [
-        entry.name for entry in CONFIGS.iterdir() if entry.is_dir() and entry.name[0] != "_" and entry.name != _MAPPING
-    ]
+    return [entry.name for entry in CONFIGS.iterdir() if entry.is_dir() and not entry.name.startswith(_NO_GROUPS)]
 
 
 def options(group: str) -> list[str]:
