@@ -55,6 +55,15 @@ class EpisodeAugmentation:
         if self.shift < 0:
             raise RobomemError(f"data.augmentation.shift={self.shift} is a number of pixels, from 0 up")
 
+    def require_recorded_frames(self) -> None:
+        """Raise `RobomemError` if frames may change: what was encoded before cannot."""
+        if changing := [name for name in ("channel_permutation", "shift") if getattr(self, name)]:
+            settings = " ".join(f"data.augmentation.{name}=0" for name in changing)
+            raise RobomemError(
+                f"data.cache_features=true takes every frame as it was recorded; set {settings}, or "
+                "data.cache_features=false"
+            )
+
     def ticks(self, seed: int, epoch: int, episode: int, keyframes: Bool[ndarray, " T"]) -> Int[ndarray, " kept"]:
         """The ticks of one episode that are seen, in order; a pure function of the arguments and the settings."""
         kept = np.random.default_rng([_TICKS, seed, epoch, episode]).random(len(keyframes)) < self.keep

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from robomem.datasets.augment import EpisodeAugmentation
 from robomem.errors import RobomemError
@@ -18,6 +19,10 @@ class DataConfig:
     the name of one of them, or the path of a YAML file."""
     cache_gib: float = 4.0
     """Memory for decoded episodes in GiB; with the whole dataset in it every frame is decoded once."""
+    cache_features: bool = False
+    """Let a frozen encoder see every frame only once, and train on its features, which are kept on the disk."""
+    features_root: str | None = None
+    """Folder of the features of encoders; by default beside the dataset, `.features` added to its name."""
     batch_size: int = 16
     """Lanes per process: episodes that are seen side by side."""
     window: int = 16
@@ -34,6 +39,13 @@ class DataConfig:
             raise RobomemError(f"data.cache_gib={self.cache_gib} must be finite and not negative; 0 keeps no episode")
         if not self.root:
             raise RobomemError("data.root names no folder; give that of a dataset, such as `robomem collect` makes")
+        if self.cache_features:
+            self.augmentation.require_recorded_frames()
+
+    @property
+    def features_folder(self) -> Path:
+        """Where features of encoders are kept."""
+        return Path(self.features_root or f"{Path(self.root).resolve()}.features")
 
     @property
     def cache_bytes(self) -> int:

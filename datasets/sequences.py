@@ -1,10 +1,11 @@
 """Training windows: B lanes of whole episodes in order, each window continuing where the previous one ended."""
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from copy import copy
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import torch
@@ -12,6 +13,7 @@ from numpy import ndarray
 
 from robomem.contract import Observation, Window
 from robomem.datasets.augment import DrawnAugmentation, EpisodeAugmentation, find_keyframes
+from robomem.datasets.embedding_cache import EmbeddingCache
 from robomem.datasets.lanes import Lane, Piece, deal_lanes, draw_visits
 from robomem.datasets.source import EpisodeSource
 from robomem.episode import Episode
@@ -19,6 +21,9 @@ from robomem.errors import RobomemError
 
 _PREFETCH = 2
 """Windows that a background thread assembles ahead of the one in use."""
+
+View = Callable[[ndarray], ndarray]
+"""What a camera shows at given ticks, or the features of that."""
 
 
 class SequenceBatches:
@@ -72,6 +77,18 @@ class SequenceBatches:
                     f"({camera.height} x {camera.width} pixels) out of sight; lower it"
                 )
         self._batch_size, self._window, self._horizon = batch_size, window, horizon
+        self._features: EmbeddingCache | None = None
+
+    def encoded(self, features: EmbeddingCache) -> "SequenceBatches":
+        """The same windows, with features of the frames in place of the frames, which are not read.
+
+        Raises:
+            RobomemError: an augmentation changes frames.
+        """
+        self._augment.require_recorded_frames()
+        batches = copy(self)
+        batches._features = features
+        return batches
 
     def num_steps(self, epoch: int) -> int:
         """Windows in an epoch, the same for every process."""
@@ -85,7 +102,8 @@ class SequenceBatches:
         """
         lanes = self._deal(epoch)
         own = lanes[self._rank * self._batch_size : (self._rank + 1) * self._batch_size]
-        assembly = _Assembly(self._reader, own, self._window, self._horizon, self._augment, self._seed, epoch)
+        sizes = self._window, self._horizon
+        assembly = _Assembly(self._reader, self._features, own, *sizes, self._augment, self._seed, epoch)
         steps = iter(range(start_step, self._steps(lanes)))
         pending: deque[Future[Window]] = deque()
         pool = ThreadPoolExecutor(1, thread_name_prefix="windows")
@@ -122,6 +140,7 @@ class _Assembly:
     def __init__(
         self,
         reader: EpisodeSource,
+        features: EmbeddingCache | None,
         lanes: list[Lane],
         window: int,
         horizon: int,
@@ -130,9 +149,9 @@ class _Assembly:
         epoch: int,
     ) -> None:
         self._reader, self._lanes, self._window, self._horizon = (reader, lanes, window, horizon)
-        self._augment, self._seed, self._epoch = augment, seed, epoch
+        self._features, self._augment, self._seed, self._epoch = features, augment, seed, epoch
         self._cameras = [camera.name for camera in reader.embodiment.cameras]
-        self._current: dict[int, tuple[int, Episode, ndarray, DrawnAugmentation]] = {}
+        self._current: dict[int, tuple[int, Episode, ndarray, Mapping[str, View]]] = {}
 
     def window(self, step: int) -> Window:
         """Window number `step` of the epoch."""
@@ -142,22 +161,24 @@ class _Assembly:
         for row, lane in enumerate(self._lanes):
             texts: list[str] = []
             for piece in lane.pieces(start, start + self._window):
-                episode, kept, change = self._episode(row, piece.position)
-                _fill({name: array[row] for name, array in arrays.items()}, piece, episode, kept, change)
+                episode, kept, views = self._episode(row, piece.position)
+                _fill({name: array[row] for name, array in arrays.items()}, piece, episode, kept, views)
                 texts += [episode.instruction] * piece.ticks
             instructions += texts + [""] * (self._window - len(texts))
         tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        observation = Observation(
-            {name: tensors.pop(_image(name)) for name in self._cameras}, tensors.pop("proprio"), tuple(instructions)
-        )
+        views = {name: tensors.pop(_view(name)) for name in self._cameras}
+        images, features = ({}, views) if self._features else (views, {})
+        observation = Observation(images, tensors.pop("proprio"), tuple(instructions), features)
         return Window(observation=observation, **tensors)
 
     def _empty(self) -> dict[str, ndarray]:
         """Arrays of a window of padding."""
         embodiment = self._reader.embodiment
         rows, horizon = (len(self._lanes), self._window), self._horizon
-        return {
-            **{_image(c.name): np.zeros((*rows, c.height, c.width, 3), np.uint8) for c in embodiment.cameras},
+        views = {_view(c.name): np.zeros((*rows, c.height, c.width, 3), np.uint8) for c in embodiment.cameras}
+        if self._features:
+            views = {name: np.zeros((*rows, *self._features.shape), np.float16) for name in views}
+        return views | {
             "proprio": np.zeros((*rows, embodiment.proprio.size), np.float32),
             "dt": np.zeros(rows, np.float32),
             "is_first": np.zeros(rows, np.bool_),
@@ -170,26 +191,36 @@ class _Assembly:
             "outcome": np.zeros((*rows, embodiment.proprio.size), np.float32),
         }
 
-    def _episode(self, row: int, position: int) -> tuple[Episode, ndarray, DrawnAugmentation]:
-        """The episode, its ticks and its change; kept while the lane is in it, so that it is decoded only once."""
+    def _episode(self, row: int, position: int) -> tuple[Episode, ndarray, Mapping[str, View]]:
+        """The episode, its ticks and its views; kept while the lane is in it, so that it is decoded only once."""
         current = self._current.get(row)
         if current is None or current[0] != position:
-            index, episode = self._reader.indices[position], self._reader[position]
+            index = self._reader.indices[position]
+            episode = self._reader.without_images(position) if self._features else self._reader[position]
             kept = self._augment.ticks(self._seed, self._epoch, index, find_keyframes(episode.actions))
             episode = replace(
                 episode, timestamps=self._augment.times(self._seed, self._epoch, index, episode.timestamps)
             )
-            change = self._augment.draw(self._seed, self._epoch, index, self._cameras)
-            current = self._current[row] = position, episode, kept, change
+            current = self._current[row] = position, episode, kept, self._views(position, episode)
         return current[1:]
 
+    def _views(self, position: int, episode: Episode) -> Mapping[str, View]:
+        if self._features:
+            return {name: features.__getitem__ for name, features in self._features[position].items()}
+        change = self._augment.draw(self._seed, self._epoch, self._reader.indices[position], self._cameras)
+        return {name: partial(_changed, change, name, frames) for name, frames in episode.images.items()}
 
-def _fill(row: dict[str, ndarray], piece: Piece, episode: Episode, kept: ndarray, change: DrawnAugmentation) -> None:
+
+def _changed(change: DrawnAugmentation, camera: str, frames: ndarray, ticks: ndarray) -> ndarray:
+    return change.apply(camera, frames[ticks])
+
+
+def _fill(row: dict[str, ndarray], piece: Piece, episode: Episode, kept: ndarray, views: Mapping[str, View]) -> None:
     """Write a piece, counted in kept ticks, into one row of the window's arrays."""
     ticks, target = kept[piece.first : piece.first + piece.ticks], slice(piece.at, piece.at + piece.ticks)
     before = np.concatenate([kept[:1], kept])[piece.first : piece.first + piece.ticks]
-    for name, frames in episode.images.items():
-        row[_image(name)][target] = change.apply(name, frames[ticks])
+    for name, view in views.items():
+        row[_view(name)][target] = view(ticks)
     horizon = row["actions"].shape[1]
     steps, past = ticks[:, None] + np.arange(horizon), ticks[:, None] + np.arange(-horizon, 0)
     row["proprio"][target] = episode.proprio[ticks]
@@ -204,5 +235,5 @@ def _fill(row: dict[str, ndarray], piece: Piece, episode: Episode, kept: ndarray
     row["outcome"][target] = episode.proprio[-1]
 
 
-def _image(camera: str) -> str:
-    return f"images.{camera}"
+def _view(camera: str) -> str:
+    return f"views.{camera}"

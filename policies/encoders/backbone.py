@@ -61,7 +61,7 @@ class Backbone(nn.Module):
 
     @torch.no_grad()
     def forward(self, images: UInt8[Tensor, "B Y X 3"]) -> Float[Tensor, "B P F"]:
-        """Features of B images of one camera, row by row."""
+        """Features of B images of one camera, row by row, on the device of the weights."""
         return torch.cat([self._features(part) for part in images.split(_AT_ONCE)])
 
     def train(self, mode: bool = True) -> "Backbone":
@@ -85,7 +85,7 @@ class Backbone(nn.Module):
 
     def _features(self, images: UInt8[Tensor, "B Y X 3"]) -> Float[Tensor, "B P F"]:
         rows, columns = self._patches
-        hidden = self.model(pixel_values=self.preprocessing(images)).last_hidden_state
+        hidden = self.model(pixel_values=self.preprocessing(images.to(self.model.device))).last_hidden_state
         patches = hidden[:, -rows * columns :].transpose(1, 2).unflatten(2, (rows, columns))  # summaries come first
         return functional.adaptive_avg_pool2d(patches, self.grid).flatten(2).transpose(1, 2)
 

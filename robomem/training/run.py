@@ -13,6 +13,7 @@ from robomem.errors import NonFiniteError
 from robomem.spec import EmbodimentSpec, PolicySpec
 from robomem.statistics import Statistics
 from robomem.training.display import Display
+from robomem.training.features import encode_frames, frozen_encoder
 from robomem.training.learner import make_learner
 from robomem.training.loop import Batches, Outputs, run_loop
 from robomem.training.metrics import Metrics
@@ -45,6 +46,7 @@ class Run:
         """From a checkpoint, or from the beginning, to the end."""
         config, run_dir = self._config, self._folder.path
         start = self._restore(checkpoint) if checkpoint else self._begin()
+        batches = self._batches()
         events = run_dir / "tensorboard" if config.tracker.tensorboard else None
         settings = StepSettings(self._device, config.precision == "bfloat16", config.optim.clip)
         with (
@@ -54,7 +56,7 @@ class Run:
             display.tell(self._headline(checkpoint))
             outputs = Outputs(metrics, display, self._save)
             try:
-                end = run_loop(self._learner, self._batches(), config, settings, outputs, start)
+                end = run_loop(self._learner, batches, config, settings, outputs, start)
             except NonFiniteError as error:
                 good = self._folder.newest or "none"
                 fix = "start another run with a lower optim.lr or optim.clip"
@@ -65,7 +67,11 @@ class Run:
         from robomem.datasets.sequences import SequenceBatches
 
         data, horizon, seed = self._config.data, self._spec.horizon, self._config.seed
-        return SequenceBatches(self._reader, data.batch_size, data.window, horizon, seed, data.augmentation)
+        batches = SequenceBatches(self._reader, data.batch_size, data.window, horizon, seed, data.augmentation)
+        if not data.cache_features:
+            return batches
+        encoder = frozen_encoder(self._learner.acting)
+        return batches.encoded(encode_frames(self._reader, encoder, data.features_folder))
 
     def _begin(self) -> Snapshot:
         policy = cast("Policy", self._learner.policy)
