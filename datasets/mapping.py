@@ -122,6 +122,6 @@ def _dataclass(kind: Any, value: Mapping[str, Any], prefix: str) -> Any:
 
 
 def _refuse(kinds: tuple[Any, ...], value: Any, where: str) -> Any:
-    names = {"str": "text", "bool": "true or false", "float": "a number", "NoneType": "null"}
-    wanted = " or ".join(names.get(kind.__name__, f"a {kind.__name__} of keys or items") for kind in kinds)
+    names = {str: "text", bool: "true or false", float: "a number", tuple: "a list", type(None): "null"}
+    wanted = " or ".join(names.get(get_origin(kind) or kind, "keys with values") for kind in kinds)
     raise RobomemError(f"{where or 'the file'} is {value!r} and must be {wanted}")
