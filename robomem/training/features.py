@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.filesize import decimal
 from torch import nn
 
 from robomem.errors import RobomemError
@@ -51,7 +52,7 @@ def encode_frames(source: "EpisodeSource", encoder: "FrameEncoder", root: Path) 
     folder = root / contents.name
     if not is_finished(folder, contents):
         ticks, cameras = sum(contents.lengths), len(contents.cameras)
-        what = f"{ticks * cameras:,} frames of {len(source)} episodes, {contents.size / 2**30:.2f} GiB"
+        what = f"{ticks * cameras:,} frames of {len(source)} episodes, {decimal(contents.size)}"
         console = Console()
         console.print(f"encoding {what}, into {folder}", highlight=False, soft_wrap=True, markup=False)
         with _progress(console, ticks) as report:
