@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from robomem.datasets.rlds_format import EPISODE, FEATURES, STEPS, damaged
+from robomem.datasets.rlds_format import EPISODE, FEATURES, FRAMING, STEPS, damaged
 from robomem.datasets.rlds_process import Answer
 from robomem.errors import RobomemError, nearest
 
-Parser = Callable[[bytes], dict[str, Any]]
+_READ_BUFFER, _SCAN_BUFFER = 2**17, 2**22
+"""Bytes read at a time: of single records, and of whole shards."""
+
+Parser = Callable[[Any], dict[str, Any]]
 """From a record to tensors by `steps` and `episode_metadata`, each by its field."""
 
 
@@ -22,10 +25,9 @@ class RldsDecoder:
     def __init__(self) -> None:
         import tensorflow as tf
         import tensorflow_datasets as tfds
-        from tensorflow.python.lib.io.tf_record import tf_record_random_reader
 
         tf.config.set_visible_devices([], "GPU")
-        self._tf, self._tfds, self._open = tf, tfds, tf_record_random_reader
+        self._tf, self._tfds = tf, tfds
         self._features: dict[str, Any] = {}
         self._parsers: dict[tuple[str, tuple[str, ...], tuple[str, ...]], Parser] = {}
         self.methods = (self.describe, self.scan, self.read)
@@ -57,26 +59,34 @@ class RldsDecoder:
         """Offset, ticks, success and seed of every record of a shard, from these fields of its steps and episode."""
         steps, episode = tuple(filter(None, (ticks, success))), tuple(filter(None, (seed,)))
         parse = self._parser(folder, steps, episode)
-        found, offset, size = [], 0, os.path.getsize(path)
+        found, offset = [], 0
         with self._reading(path):
-            reader = self._open(path)
-            while offset < size:
-                record, end = reader.read(offset)
+            for record in self._tf.data.TFRecordDataset(path, buffer_size=_SCAN_BUFFER):
                 values = parse(record)
                 succeeded = success and bool(np.any(values[STEPS][success].numpy()))
                 number = seed and int(values[EPISODE][seed])
                 found.append((offset, len(values[STEPS][ticks]), succeeded, number))
-                offset = end
+                offset += len(record.numpy()) + FRAMING
+        if offset != os.path.getsize(path):
+            raise damaged(path, f"its last record, at byte {offset}, is not whole")
         return found, {}
 
     def read(self, folder: str, path: str, offset: int, steps: list[str], episode: list[str]) -> Answer:
         """Fields of one record: texts as the value, numbers as arrays, named `steps/...` or `episode_metadata/...`."""
         parse = self._parser(folder, tuple(steps), tuple(episode))
         with self._reading(path):
-            record, _ = self._open(path).read(offset)
-            values = {f"{kind}/{k}": v.numpy() for kind, fields in parse(record).items() for k, v in fields.items()}
+            parsed = parse(self._record(path, offset))
+            values = {f"{kind}/{k}": v.numpy() for kind, fields in parsed.items() for k, v in fields.items()}
             texts = {name: _decoded(value) for name, value in values.items() if _is_text(value)}
         return texts, {name: np.asarray(value) for name, value in values.items() if name not in texts}
+
+    def _record(self, path: str, offset: int) -> Any:
+        """The record at a place of a file, without reading more than a small buffer beyond it."""
+        tf = self._tf
+        records = tf.raw_ops.TFRecordDatasetV2(
+            filenames=[path], compression_type="", buffer_size=_READ_BUFFER, byte_offsets=[offset]
+        )
+        return tf.data.experimental.from_variant(records, tf.TensorSpec((), tf.string)).take(1).get_single_element()
 
     def _load(self, folder: str) -> Any:
         """Description of a dataset as it is now on the disk."""

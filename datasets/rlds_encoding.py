@@ -1,6 +1,5 @@
 """What the TensorFlow process does to write RLDS datasets; only that process builds the class."""
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,9 +12,6 @@ from robomem.datasets import rlds_format as form
 from robomem.datasets.rlds_process import Answer
 from robomem.errors import RobomemError
 
-_FRAMING = 16
-"""Bytes of a TFRecord beside its content."""
-
 
 class RldsEncoder:
     """Writes one shard after another of a dataset, then its description."""
@@ -23,9 +19,8 @@ class RldsEncoder:
     def __init__(self) -> None:
         import tensorflow as tf
         import tensorflow_datasets as tfds
-        from tensorflow.python.lib.io.tf_record import tf_record_random_reader
 
-        self._tf, self._tfds, self._open = tf, tfds, tf_record_random_reader
+        self._tf, self._tfds = tf, tfds
         self._writers: dict[str, tuple[Any, Any]] = {}
         self.methods = (self.begin_shard, self.add_episode, self.end_shard, self.describe_shards)
 
@@ -69,10 +64,7 @@ class RldsEncoder:
         writer, _ = self._writers.pop(path)
         with self._writing(path):
             writer.close()
-            reader, count, offset = self._open(path), 0, 0
-            while offset < os.path.getsize(path):
-                _, offset = reader.read(offset)
-                count += 1
+            count = sum(1 for _ in self._tf.data.TFRecordDataset(path))
         return count, {}
 
     def describe_shards(
@@ -80,7 +72,9 @@ class RldsEncoder:
     ) -> Answer:
         """Write `dataset_info.json` and `features.json` beside the finished shards of split `train`."""
         size = sum(path.stat().st_size for path in Path(folder).glob("*.tfrecord-*"))
-        split = self._tfds.core.SplitInfo(name="train", shard_lengths=lengths, num_bytes=size - _FRAMING * sum(lengths))
+        split = self._tfds.core.SplitInfo(
+            name="train", shard_lengths=lengths, num_bytes=size - form.FRAMING * sum(lengths)
+        )
         with self._writing(folder):
             self._tfds.folder_dataset.write_metadata(
                 data_dir=folder,

@@ -30,6 +30,9 @@ SUCCESS = "success"
 SEED = "seed"
 PROVENANCE = "provenance"
 
+FRAMING = 16
+"""Bytes of a TFRecord beside its content."""
+
 _RECORDED = "robomem.json"
 _RELEASED = {"top": "image", "wrist": "wrist_image"}
 """Fields of MIKASA-Robo-VLA's cameras."""

@@ -1,6 +1,7 @@
 """Holds a schema mapping against the fields that an RLDS dataset has."""
 
 from collections.abc import Callable
+from fnmatch import fnmatchcase
 from math import prod
 
 from robomem.datasets.mapping import SchemaMapping, VectorMapping
@@ -16,7 +17,7 @@ def check_fields(index: RldsIndex, mapping: SchemaMapping) -> None:
         SpecMismatch: another shape or type; both sides are named.
         RobomemError: a field is missing, or the dataset has another name.
     """
-    if mapping.robot_type not in (None, index.name):
+    if mapping.robot_type and not any(fnmatchcase(index.name, name) for name in mapping.robot_type.split("|")):
         raise SpecMismatch(
             f"{index.folder} is the dataset {index.name}, the mapping {mapping.name} is for {mapping.robot_type}; "
             "choose another mapping"
