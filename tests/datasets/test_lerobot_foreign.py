@@ -13,6 +13,7 @@ import pytest
 from foreign import MIKASA, feature, frame_values, record
 
 from robomem.datasets.lerobot_foreign import LeRobotSource
+from robomem.datasets.lerobot_index import read_parquet
 from robomem.datasets.mapping import SchemaMapping, VectorMapping, load_mapping
 from robomem.datasets.schema import read_schema
 from robomem.datasets.statistics import compute_statistics
@@ -134,11 +135,26 @@ def test_images_and_every_part_of_a_mapping(images: Path) -> None:
 
 
 def test_rows_of_several_episodes_may_share_a_row_group(mikasa: Path, copy: Path) -> None:
-    table = pq.read_table(copy / DATA, partitioning=None)
+    table = read_parquet(copy / DATA)
     pq.write_table(table, copy / DATA, row_group_size=9)
     assert pq.read_metadata(copy / DATA).num_row_groups == 4
     for episode, expected in zip(open_mikasa(copy), open_mikasa(mikasa), strict=True):
         np.testing.assert_array_equal(episode.proprio, expected.proprio)
+
+
+def test_only_the_frames_of_an_episode_are_decoded(mikasa: Path, copy: Path) -> None:
+    import av
+
+    container = av.open(str(copy / VIDEO))
+    places = [(packet.pos, packet.size) for packet in container.demux(video=0) if packet.pos]
+    container.close()
+    data = bytearray((copy / VIDEO).read_bytes())
+    for place, size in places[:4]:
+        data[place : place + size] = bytes(size)
+    (copy / VIDEO).write_bytes(data)
+    np.testing.assert_array_equal(open_mikasa(copy)[1].images["top"], open_mikasa(mikasa)[1].images["top"])
+    with pytest.raises(RobomemError, match=r"file-000.mp4 is damaged .*episode 0"):
+        open_mikasa(copy)[0]
 
 
 def test_statistics_decode_no_frame(mikasa: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,7 +171,7 @@ def test_decoded_episodes_are_kept(mikasa: Path) -> None:
 
 def change_column(path: Path, name: str, change: Callable[[list[Any]], list[Any]]) -> None:
     """Write a table again with other values in a column."""
-    table = pq.read_table(path, partitioning=None)
+    table = read_parquet(path)
     position = table.schema.get_field_index(name)
     values = pa.array(change(table[name].to_pylist()), table.schema.field(name).type)
     pq.write_table(table.set_column(position, table.schema.field(name), values), path)
@@ -186,6 +202,10 @@ def swap_episodes(path: Path) -> None:
     change_column(path, "episode_index", lambda values: [{0: 1, 1: 0}.get(value, value) for value in values])
 
 
+def change_the_task(path: Path) -> None:
+    change_column(path, "task_index", lambda values: [1, *values[1:]])
+
+
 def spoil_a_number(path: Path) -> None:
     change_column(path, "action", lambda rows: [*rows[:6], [float("nan")] * 7, *rows[7:]])
 
@@ -202,6 +222,7 @@ def spoil_a_number(path: Path) -> None:
         (DATA, Path.unlink, "file-000.parquet is missing"),
         (DATA, swap_episodes, "rows 0 to 4 are not those of episode 0"),
         (DATA, spoil_a_number, "file-000.parquet is damaged .*episode 1: actions .* not finite at tick 1"),
+        (DATA, change_the_task, "episode 0 has 2 instructions in place of one"),
         ("meta/tasks.parquet", Path.unlink, "tasks.parquet is missing"),
         ("meta/info.json", truncate, "info.json is damaged"),
     ],

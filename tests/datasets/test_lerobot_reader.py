@@ -1,15 +1,21 @@
 """What was written is read back bit for bit; what cannot be read says why."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from dataset_samples import EMBODIMENT, assert_equal_episodes, make_episode
 
 from robomem.datasets import lerobot_format as form
 from robomem.datasets.cached import episode_bytes
+from robomem.datasets.encoding import decode_png
+from robomem.datasets.lerobot_index import read_parquet
 from robomem.datasets.lerobot_reader import EpisodeReader
 from robomem.datasets.lerobot_writer import EpisodeWriter
 from robomem.datasets.statistics import compute_statistics
@@ -39,6 +45,51 @@ def test_episodes_are_read_as_they_were_written(root: Path) -> None:
         assert_equal_episodes(episode, make_episode(seed))
         episode.check(EMBODIMENT)
     assert_equal_episodes(reader[-1], make_episode(SEEDS[-1]))
+
+
+def make_videos(root: Path) -> None:
+    """Move the frames of the only data file into lossless videos, one of each camera, as LeRobot lays them out."""
+    import av
+
+    path, table_path = root / DATA, root / "meta/episodes/chunk-000/file-000.parquet"
+    rows, episodes, info = read_parquet(path), read_parquet(table_path), json.loads((root / form.INFO).read_text())
+    ends = np.cumsum(episodes["length"].to_numpy()) / info["fps"]
+    for camera in EMBODIMENT.cameras:
+        feature = f"observation.images.{camera.name}"
+        video = root / f"videos/{feature}/chunk-000/file-000.mp4"
+        video.parent.mkdir(parents=True)
+        with av.open(str(video), "w") as container:
+            stream: Any = container.add_stream("libx264rgb", rate=info["fps"], options={"qp": "0", "g": "3"})
+            stream.width, stream.height, stream.pix_fmt = camera.width, camera.height, "rgb24"
+            for png in rows[feature].to_pylist():
+                frame = decode_png(png["bytes"])
+                assert frame is not None
+                container.mux(stream.encode(av.VideoFrame.from_ndarray(frame, format="rgb24")))
+            container.mux(stream.encode())
+        rows = rows.drop_columns([feature])
+        times = {"from_timestamp": [0.0, *ends[:-1]], "to_timestamp": ends}
+        for name, values in {"chunk_index": [0] * len(ends), "file_index": [0] * len(ends), **times}.items():
+            episodes = episodes.append_column(f"videos/{feature}/{name}", pa.array(values))
+        info["features"][feature]["dtype"] = "video"
+    info["video_path"] = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
+    (root / form.INFO).write_text(json.dumps(info))
+    pq.write_table(episodes, table_path)
+    with pq.ParquetWriter(path, rows.schema) as writer:
+        for first, length in zip(
+            episodes["dataset_from_index"].to_pylist(), episodes["length"].to_pylist(), strict=True
+        ):
+            writer.write_table(rows.slice(first, length))
+
+
+def test_videos_are_read_by_the_number_of_their_frames(tmp_path: Path) -> None:
+    with EpisodeWriter(tmp_path, EMBODIMENT) as writer:
+        for seed in SEEDS:
+            writer.save(make_episode(seed))
+    make_videos(tmp_path)
+    reader = EpisodeReader(tmp_path, [3, 0, 5, 1])
+    for episode, seed in zip(reader, (2, 3, 6, 1), strict=True):
+        assert_equal_episodes(episode, make_episode(seed))
+    assert not reader.without_images(2).images
 
 
 def test_success_is_latched(tmp_path: Path) -> None:
