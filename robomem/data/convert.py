@@ -1,0 +1,53 @@
+"""`robomem data convert`: RLDS to LeRobotDataset v3 and back, without a detour and without a doubt."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+
+@click.command("convert")
+@click.argument("source", type=click.Path(path_type=Path))
+@click.argument("target", type=click.Path(path_type=Path))
+@click.option("--to", "target_format", required=True, type=click.Choice(["lerobot", "rlds"]), help="Format of TARGET.")
+@click.option("--mapping", default="auto", show_default=True, help="Schema mapping of SOURCE: a name or a YAML file.")
+@click.option(
+    "--jobs", default=os.cpu_count() or 1, show_default="cores", type=click.IntRange(min=1), help="Threads that encode."
+)
+def main(source: Path, target: Path, target_format: str, mapping: str, jobs: int) -> None:
+    """Convert the dataset in folder SOURCE into one in TARGET, then compare the two episode by episode.
+
+    A conversion that was stopped goes on when it is given again.
+    """
+    from rich.console import Console
+
+    from robomem.datasets.convert import compare, write_lerobot
+    from robomem.datasets.open import open_source
+
+    episodes = open_source(source, mapping=mapping)
+    if target_format == "lerobot":
+        with progress("writing LeRobotDataset", len(episodes)) as report:
+            write_lerobot(episodes, target, jobs, report)
+    else:
+        from robomem.datasets.rlds_writer import write_rlds
+
+        target = write_rlds(episodes, target)
+    with progress("comparing", len(episodes)) as report:
+        compare(episodes, open_source(target), report)
+    ticks = sum(episodes.lengths)
+    Console().print(
+        f"{target}: {len(episodes)} episodes, {ticks:,} ticks, equal to {source}", highlight=False, soft_wrap=True
+    )
+
+
+@contextmanager
+def progress(title: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A bar with the time left, and what tells it how far the work is."""
+    import rich.progress as bars
+
+    columns = (bars.TextColumn("{task.description}"), bars.BarColumn(), bars.MofNCompleteColumn())
+    with bars.Progress(*columns, bars.TimeElapsedColumn(), bars.TimeRemainingColumn()) as bar:
+        task = bar.add_task(title, total=total)
+        yield lambda done: bar.update(task, completed=done)
