@@ -14,6 +14,9 @@ class DataConfig:
 
     root: str = "???"
     """Folder of the dataset."""
+    mix: dict[str, float] = field(default_factory=dict)
+    """Folders of further datasets of the same robot, and how often an epoch visits each of their episodes, in the mean;
+    those of `root` are visited once."""
     mapping: str = "auto"
     """What the fields of a dataset of others mean: `auto` takes the only one of `configs/mapping` that fits; otherwise
     the name of one of them, or the path of a YAML file."""
@@ -39,6 +42,9 @@ class DataConfig:
             raise RobomemError(f"data.cache_gib={self.cache_gib} must be finite and not negative; 0 keeps no episode")
         if not self.root:
             raise RobomemError("data.root names no folder; give that of a dataset, such as `robomem collect` makes")
+        for folder, weight in self.mix.items():
+            if not 0 < weight < math.inf:
+                raise RobomemError(f"data.mix: the weight {weight} of {folder} must be positive and finite")
         if self.cache_features:
             self.augmentation.require_recorded_frames()
 

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from robomem.datasets.config import DataConfig
 from robomem.datasets.matching import AUTO, choose_mapping
+from robomem.datasets.mixture import Mixture
 from robomem.datasets.schema import LEROBOT, read_schema
 from robomem.datasets.source import EpisodeSource
 from robomem.errors import RobomemError
@@ -39,3 +41,16 @@ def open_source(
     from robomem.datasets.rlds_source import RldsSource
 
     return RldsSource(schema.root, chosen, episodes, cache_bytes)
+
+
+def open_training_data(data: DataConfig) -> tuple[EpisodeSource, list[float]]:
+    """The episodes that a policy trains on, and how often an epoch visits each, in the mean.
+
+    Raises:
+        SpecMismatch: the datasets are of several robots.
+        RobomemError: see `open_source`.
+    """
+    weights = {data.root: 1.0, **data.mix}
+    sources = [open_source(root, None, data.cache_bytes // len(weights), data.mapping) for root in weights]
+    visits = [weight for source, weight in zip(sources, weights.values(), strict=True) for _ in range(len(source))]
+    return (Mixture(sources, list(weights)) if data.mix else sources[0]), visits

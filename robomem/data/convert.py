@@ -1,8 +1,6 @@
 """`robomem data convert`: RLDS to LeRobotDataset v3 and back, without a detour and without a doubt."""
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -25,29 +23,19 @@ def main(source: Path, target: Path, target_format: str, mapping: str, jobs: int
 
     from robomem.datasets.convert import compare, write_lerobot
     from robomem.datasets.open import open_source
+    from robomem.progress import counting
 
     episodes = open_source(source, mapping=mapping)
     if target_format == "lerobot":
-        with progress("writing LeRobotDataset", len(episodes)) as report:
+        with counting("writing LeRobotDataset", len(episodes)) as report:
             write_lerobot(episodes, target, jobs, report)
     else:
         from robomem.datasets.rlds_writer import write_rlds
 
         target = write_rlds(episodes, target)
-    with progress("comparing", len(episodes)) as report:
+    with counting("comparing", len(episodes)) as report:
         compare(episodes, open_source(target), report)
     ticks = sum(episodes.lengths)
     Console().print(
         f"{target}: {len(episodes)} episodes, {ticks:,} ticks, equal to {source}", highlight=False, soft_wrap=True
     )
-
-
-@contextmanager
-def progress(title: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A bar with the time left, and what tells it how far the work is."""
-    import rich.progress as bars
-
-    columns = (bars.TextColumn("{task.description}"), bars.BarColumn(), bars.MofNCompleteColumn())
-    with bars.Progress(*columns, bars.TimeElapsedColumn(), bars.TimeRemainingColumn()) as bar:
-        task = bar.add_task(title, total=total)
-        yield lambda done: bar.update(task, completed=done)

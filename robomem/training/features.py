@@ -1,7 +1,5 @@
 """Features of a dataset's frames by a policy's frozen encoder: made where they are missing, then opened."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +8,7 @@ from rich.filesize import decimal
 from torch import nn
 
 from robomem.errors import RobomemError
+from robomem.progress import counting
 
 if TYPE_CHECKING:
     from robomem.datasets.embedding_cache import EmbeddingCache, FrameEncoder
@@ -55,18 +54,6 @@ def encode_frames(source: "EpisodeSource", encoder: "FrameEncoder", root: Path) 
         what = f"{ticks * cameras:,} frames of {len(source)} episodes, {decimal(contents.size)}"
         console = Console()
         console.print(f"encoding {what}, into {folder}", highlight=False, soft_wrap=True, markup=False)
-        with _progress(console, ticks) as report:
+        with counting("ticks", ticks) as report:
             fill(folder, contents, source, encoder, report)
     return EmbeddingCache(folder, contents)
-
-
-@contextmanager
-def _progress(console: Console, ticks: int) -> Iterator[Callable[[int], None]]:
-    """A bar with the time left, and what tells it how many ticks are done."""
-    import rich.progress as bars
-
-    columns = (bars.TextColumn("{task.description}"), bars.BarColumn(), bars.MofNCompleteColumn())
-    times = (bars.TimeElapsedColumn(), bars.TimeRemainingColumn())
-    with bars.Progress(*columns, *times, console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task("ticks", total=ticks)
-        yield lambda done: bar.update(task, completed=done)

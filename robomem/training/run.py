@@ -29,12 +29,11 @@ class Run:
 
     def __init__(self, folder: RunFolder, config: TrainConfig, build: BuildPolicy | None = None) -> None:
         """Read the dataset and build the policy (see `robomem.train.train`)."""
-        from robomem.datasets.open import open_source
+        from robomem.datasets.open import open_training_data
         from robomem.datasets.statistics import common_gap, compute_statistics
 
         self._folder, self._config, self._device = folder, config, find_device(config.device)
-        data = config.data
-        self._reader = open_source(data.root, cache_bytes=data.cache_bytes, mapping=data.mapping)
+        self._reader, self._visits = open_training_data(config.data)
         self._statistics = compute_statistics(self._reader)
         gap = common_gap(self._reader, config.data.augmentation, config.seed)
         self._spec = make_spec(self._reader.embodiment, config.policy["horizon"], gap, self._statistics)
@@ -67,7 +66,9 @@ class Run:
         from robomem.datasets.sequences import SequenceBatches
 
         data, horizon, seed = self._config.data, self._spec.horizon, self._config.seed
-        batches = SequenceBatches(self._reader, data.batch_size, data.window, horizon, seed, data.augmentation)
+        batches = SequenceBatches(
+            self._reader, data.batch_size, data.window, horizon, seed, data.augmentation, weights=self._visits
+        )
         if not data.cache_features:
             return batches
         encoder = frozen_encoder(self._learner.acting)

@@ -26,6 +26,7 @@ from robomem.datasets.augment import EpisodeAugmentation
 from robomem.datasets.config import DataConfig
 from robomem.datasets.lerobot_reader import EpisodeReader
 from robomem.datasets.lerobot_writer import EpisodeWriter
+from robomem.datasets.open import open_training_data
 from robomem.datasets.sequences import SequenceBatches
 from robomem.errors import NonFiniteError, RobomemError, SpecMismatch
 from robomem.train import train
@@ -193,6 +194,20 @@ def test_a_run_from_before_a_setting_was_known_goes_on(config: TrainConfig) -> N
     path.write_text(yaml.safe_dump(saved))
     with pytest.raises(RobomemError, match=r"optim.ema: there 0.0, now 0.9"):
         run(replace(config, optim=replace(config.optim, ema=0.9)))
+
+
+def test_a_run_on_a_mixture_sees_each_dataset_as_often_as_its_weight_says(config: TrainConfig, tmp_path: Path) -> None:
+    other = write_tiny_dataset(tmp_path / "other", episodes=4, first_seed=50)
+    mixed = replace(config, data=replace(config.data, mix={str(other): 2.0}), max_steps=4)
+    run_dir = run(mixed)
+    assert checkpoint.steps_of(checkpoint.resolve(run_dir)) == 4
+    ticks = checkpoint.read_statistics(checkpoint.resolve(run_dir)).ticks
+    reader, visits = open_training_data(mixed.data)
+    assert ticks == sum(reader.lengths)
+    assert reader.seeds[-4:] == (50, 51, 52, 53)
+    assert visits == [1.0] * (len(reader) - 4) + [2.0] * 4
+    with pytest.raises(RobomemError, match=r"the weight 0\.0 of .*other must be positive"):
+        replace(config.data, mix={str(other): 0.0})
 
 
 def test_other_dataset_is_refused_naming_both(config: TrainConfig, dataset: Path, tmp_path: Path) -> None:

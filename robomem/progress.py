@@ -1,0 +1,18 @@
+"""Progress of long jobs that count something."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def counting(title: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A bar with the time left, where there is a terminal; and what tells it how many of `total` are done."""
+    import rich.progress as bars
+    from rich.console import Console
+
+    console = Console()
+    columns = (bars.TextColumn("{task.description}"), bars.BarColumn(), bars.MofNCompleteColumn())
+    times = (bars.TimeElapsedColumn(), bars.TimeRemainingColumn())
+    with bars.Progress(*columns, *times, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task(title, total=total)
+        yield lambda done: bar.update(task, completed=done)
