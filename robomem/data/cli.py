@@ -8,6 +8,8 @@ COMMANDS: dict[str, Entry] = {
     "cache": Entry("robomem.data.cache", "Encode every frame once with a frozen encoder."),
     "convert": Entry("robomem.data.convert", "RLDS to LeRobotDataset v3 and back."),
     "inspect": Entry("robomem.data.inspect", "Show a dataset's fields and the mapping that fits."),
+    "merge": Entry("robomem.data.merge", "Several datasets of one robot into one."),
+    "split": Entry("robomem.data.split", "A dataset into disjoint ones, by shares."),
 }
 
 
