@@ -10,7 +10,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 from robomem.errors import RobomemError, nearest
 from robomem.spec import VectorSpec
 
-FORMATS = ("lerobot", "rlds")
+FORMATS = ("lerobot", "rlds", "npz")
 UNDECIDED = "?"
 """In the place of a value that only a person can know; refused until it is replaced."""
 _FOLDER = resources.files("robomem.configs") / "mapping"
@@ -28,12 +28,16 @@ class VectorMapping:
 
 @dataclass(frozen=True, kw_only=True)
 class SchemaMapping:
-    """The meaning of a dataset's fields. Fields of RLDS are paths such as `observation/image`."""
+    """The meaning of a dataset's fields.
+
+    Fields of RLDS are paths such as `observation/image`; `rgb/1` is the second camera of an NPZ array whose cameras lie
+    one after another in its channels.
+    """
 
     name: str
     """Of the file."""
     format: str
-    """`lerobot` or `rlds`."""
+    """`lerobot`, `rlds` or `npz`."""
     robot_type: str | None = None
     """LeRobot's `robot_type`, or the name of a TFDS dataset; `*` stands for any letters, and `|` is between
     alternatives. A mapping without one fits any."""

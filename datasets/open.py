@@ -6,7 +6,7 @@ from pathlib import Path
 from robomem.datasets.config import DataConfig
 from robomem.datasets.matching import AUTO, choose_mapping
 from robomem.datasets.mixture import Mixture
-from robomem.datasets.schema import LEROBOT, read_schema
+from robomem.datasets.schema import LEROBOT, NPZ, read_schema
 from robomem.datasets.source import EpisodeSource
 from robomem.errors import RobomemError
 
@@ -14,7 +14,7 @@ from robomem.errors import RobomemError
 def open_source(
     root: Path | str, episodes: Sequence[int] | None = None, cache_bytes: int = 0, mapping: str = AUTO
 ) -> EpisodeSource:
-    """The episodes of a dataset: one that RoboMem wrote, any other LeRobotDataset v3, or RLDS.
+    """The episodes of a dataset: one that RoboMem wrote, any other LeRobotDataset v3, RLDS, or NPZ.
 
     Args:
         root: Its folder.
@@ -38,6 +38,10 @@ def open_source(
         from robomem.datasets.lerobot_foreign import LeRobotSource
 
         return LeRobotSource(root, chosen, episodes, cache_bytes)
+    if schema.format == NPZ and chosen is not None:
+        from robomem.datasets.npz_source import NpzSource
+
+        return NpzSource(schema, chosen, episodes, cache_bytes)
     from robomem.datasets.rlds_source import RldsSource
 
     return RldsSource(schema.root, chosen, episodes, cache_bytes)

@@ -9,10 +9,11 @@ from typing import Any
 from robomem.datasets import lerobot_format as form
 from robomem.datasets import rlds_format
 from robomem.datasets.lerobot_index import damaged, reading
+from robomem.datasets.npz_format import LENGTH, episode_paths, load_arrays
 from robomem.errors import RobomemError
 from robomem.files import read_json
 
-LEROBOT, RLDS = "lerobot", "rlds"
+LEROBOT, RLDS, NPZ = "lerobot", "rlds", "npz"
 _CONVERTER = "python -m lerobot.scripts.convert_dataset_v21_to_v30 --repo-id=NAME --push-to-hub=false --root="
 
 
@@ -50,7 +51,7 @@ class DatasetSchema:
     root: Path
     """The folder that holds it; of RLDS that of its version."""
     format: str
-    """`lerobot` (v3) or `rlds`."""
+    """`lerobot` (v3), `rlds` or `npz`."""
     recorded: bool
     """Whether RoboMem wrote it, with files of its own that tell its meaning."""
     robot_type: str
@@ -77,9 +78,11 @@ def read_schema(root: Path | str) -> DatasetSchema:
         return _lerobot(root)
     if next(root.glob("**/" + rlds_format.INFO), None):
         return _rlds(rlds_format.version_folder(root))
+    if paths := episode_paths(root):
+        return _npz(root, paths)
     raise RobomemError(
-        f"{root} is not a dataset: it has neither {form.INFO} (LeRobot) nor {rlds_format.INFO} (RLDS); "
-        "give another folder"
+        f"{root} is not a dataset: it has neither {form.INFO} (LeRobot), nor {rlds_format.INFO} (RLDS), nor "
+        "train_data_<n>.npz; give another folder"
     )
 
 
@@ -137,6 +140,24 @@ def _rlds(root: Path) -> DatasetSchema:
         )
 
 
+def _npz(root: Path, paths: list[Path]) -> DatasetSchema:
+    fields: dict[str, Field] = {}
+    for name, array in load_arrays(paths[0]).items():
+        if array.ndim == 4:  # the cameras' channels lie one after another
+            cameras = {
+                f"{name}/{i}": Field(dtype="image", shape=(*array.shape[1:3], 3)) for i in range(array.shape[3] // 3)
+            }
+            fields |= cameras
+        elif array.dtype.kind in "US":
+            fields[name] = Field(dtype="string", shape=())
+        elif array.ndim in (1, 2):
+            fields[name] = Field(dtype=str(array.dtype), shape=array.shape[1:])
+    ticks = sum(int(load_arrays(path, [LENGTH])[LENGTH]) for path in paths)
+    return DatasetSchema(
+        root=root, format=NPZ, recorded=False, robot_type="", fps=None, episodes=len(paths), ticks=ticks, fields=fields
+    )
+
+
 def _rlds_fields(features: Mapping[str, Any], prefix: str) -> dict[str, Field]:
     found: dict[str, Field] = {}
     for name, feature in features.items():
@@ -158,7 +179,7 @@ def field_range(schema: DatasetSchema, name: str) -> tuple[list[float], list[flo
         RobomemError: the statistics are damaged.
     """
     path = schema.root / form.STATISTICS
-    if schema.format == RLDS or not path.is_file():
+    if not path.is_file():
         return None
     all_statistics = read_json(path)
     with reading(path):

@@ -63,7 +63,7 @@ def test_mappings_are_no_group_of_hydra() -> None:
     assert "mapping" not in groups()
 
 
-@pytest.mark.parametrize("name", ["mikasa_lerobot", "mikasa_rlds"])
+@pytest.mark.parametrize("name", ["mikasa_lerobot", "mikasa_rlds", "mikasa_npz"])
 def test_mikasa_is_the_simulated_robot(name: str) -> None:
     mapping = load_mapping(name)
     assert tuple(mapping.cameras) == tuple(camera.name for camera in MIKASA.cameras)
