@@ -62,7 +62,7 @@ def test_rlds_that_robomem_wrote(own: Path, tmp_path: Path) -> None:
 def test_folders_that_hold_no_dataset_are_named(tmp_path: Path) -> None:
     with pytest.raises(RobomemError, match=r"there is no dataset at .*nowhere; .*robomem collect"):
         open_source(tmp_path / "nowhere")
-    with pytest.raises(RobomemError, match=r"neither meta/info.json \(LeRobot\) nor dataset_info.json \(RLDS\)"):
+    with pytest.raises(RobomemError, match=r"neither meta/info.json \(LeRobot\), nor .*\(RLDS\), nor train_data_"):
         open_source(tmp_path)
 
 
