@@ -9,14 +9,28 @@ from robomem.errors import RobomemError
 
 
 @dataclass(frozen=True, kw_only=True)
+class MixedIn:
+    """A further dataset of the same robot."""
+
+    root: str = "???"
+    """Folder of the dataset."""
+    weight: float = 1.0
+    """How often an epoch visits each of its episodes, in the mean."""
+
+    def __post_init__(self) -> None:
+        """Check the range."""
+        if not 0 < self.weight < math.inf:
+            raise RobomemError(f"data.mix: the weight {self.weight} of {self.root} must be positive and finite")
+
+
+@dataclass(frozen=True, kw_only=True)
 class DataConfig:
     """Which episodes a policy trains on, and how they are batched."""
 
     root: str = "???"
     """Folder of the dataset."""
-    mix: dict[str, float] = field(default_factory=dict)
-    """Folders of further datasets of the same robot, and how often an epoch visits each of their episodes, in the mean;
-    those of `root` are visited once."""
+    mix: list[MixedIn] = field(default_factory=list)
+    """Further datasets, `[{root: FOLDER, weight: 0.5}, ...]`; episodes of `root` are visited once in an epoch."""
     mapping: str = "auto"
     """What the fields of a dataset of others mean: `auto` takes the only one of `configs/mapping` that fits; otherwise
     the name of one of them, or the path of a YAML file."""
@@ -42,9 +56,6 @@ class DataConfig:
             raise RobomemError(f"data.cache_gib={self.cache_gib} must be finite and not negative; 0 keeps no episode")
         if not self.root:
             raise RobomemError("data.root names no folder; give that of a dataset, such as `robomem collect` makes")
-        for folder, weight in self.mix.items():
-            if not 0 < weight < math.inf:
-                raise RobomemError(f"data.mix: the weight {weight} of {folder} must be positive and finite")
         if self.cache_features:
             self.augmentation.require_recorded_frames()
 

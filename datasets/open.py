@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from robomem.datasets.config import DataConfig
+from robomem.datasets.config import DataConfig, MixedIn
 from robomem.datasets.matching import AUTO, choose_mapping
 from robomem.datasets.mixture import Mixture
 from robomem.datasets.schema import LEROBOT, NPZ, read_schema
@@ -54,7 +54,7 @@ def open_training_data(data: DataConfig) -> tuple[EpisodeSource, list[float]]:
         SpecMismatch: the datasets are of several robots.
         RobomemError: see `open_source`.
     """
-    weights = {data.root: 1.0, **data.mix}
-    sources = [open_source(root, None, data.cache_bytes // len(weights), data.mapping) for root in weights]
-    visits = [weight for source, weight in zip(sources, weights.values(), strict=True) for _ in range(len(source))]
-    return (Mixture(sources, list(weights)) if data.mix else sources[0]), visits
+    parts = [MixedIn(root=data.root), *data.mix]
+    sources = [open_source(part.root, None, data.cache_bytes // len(parts), data.mapping) for part in parts]
+    visits = [part.weight for part, source in zip(parts, sources, strict=True) for _ in range(len(source))]
+    return (Mixture(sources, [part.root for part in parts]) if data.mix else sources[0]), visits

@@ -23,7 +23,7 @@ from robomem import checkpoint
 from robomem.config import CheckpointsConfig, OptimConfig, TrackerConfig, TrainConfig
 from robomem.contract import Memory, Window
 from robomem.datasets.augment import EpisodeAugmentation
-from robomem.datasets.config import DataConfig
+from robomem.datasets.config import DataConfig, MixedIn
 from robomem.datasets.lerobot_reader import EpisodeReader
 from robomem.datasets.lerobot_writer import EpisodeWriter
 from robomem.datasets.open import open_training_data
@@ -198,7 +198,7 @@ def test_a_run_from_before_a_setting_was_known_goes_on(config: TrainConfig) -> N
 
 def test_a_run_on_a_mixture_sees_each_dataset_as_often_as_its_weight_says(config: TrainConfig, tmp_path: Path) -> None:
     other = write_tiny_dataset(tmp_path / "other", episodes=4, first_seed=50)
-    mixed = replace(config, data=replace(config.data, mix={str(other): 2.0}), max_steps=4)
+    mixed = replace(config, data=replace(config.data, mix=[MixedIn(root=str(other), weight=2.0)]), max_steps=4)
     run_dir = run(mixed)
     assert checkpoint.steps_of(checkpoint.resolve(run_dir)) == 4
     ticks = checkpoint.read_statistics(checkpoint.resolve(run_dir)).ticks
@@ -207,7 +207,7 @@ def test_a_run_on_a_mixture_sees_each_dataset_as_often_as_its_weight_says(config
     assert reader.seeds[-4:] == (50, 51, 52, 53)
     assert visits == [1.0] * (len(reader) - 4) + [2.0] * 4
     with pytest.raises(RobomemError, match=r"the weight 0\.0 of .*other must be positive"):
-        replace(config.data, mix={str(other): 0.0})
+        MixedIn(root=str(other), weight=0.0)
 
 
 def test_other_dataset_is_refused_naming_both(config: TrainConfig, dataset: Path, tmp_path: Path) -> None:
