@@ -100,7 +100,7 @@ class LeRobotSource(CachedEpisodes):
             instruction=self._instruction(table, index, path),
             seed=index,
         )
-        return refuse_non_finite(episode, index, path)
+        return refuse_non_finite(episode, path)
 
     def _frames(self, table: pa.Table, index: int, camera: CameraSpec, path: Path) -> ndarray:
         field = self._mapping.cameras[camera.name]

@@ -60,8 +60,8 @@ def load_index(root: Path) -> DatasetIndex:
     if not is_dataset(root):
         missing = form.ROBOMEM if not (root / form.ROBOMEM).is_file() else form.INFO
         raise RobomemError(f"{root} is not a dataset of RoboMem: {missing} is missing; give another folder")
-    info = _json(root / form.INFO, "total_episodes", "total_frames", "fps", "features")
-    own = _json(root / form.ROBOMEM, "embodiment", "provenance")
+    info = read_keys(root / form.INFO, "total_episodes", "total_frames", "fps", "features")
+    own = read_keys(root / form.ROBOMEM, "embodiment", "provenance")
     total = info["total_episodes"]
     files = _committed_data(root, total)
     episode_files, episodes = _committed_episodes(root, total)
@@ -95,8 +95,12 @@ def read_parquet(path: Path) -> pa.Table:
         return parquet.read()
 
 
-def _json(path: Path, *keys: str) -> dict[str, Any]:
-    """A mapping that has some keys at least."""
+def read_keys(path: Path, *keys: str) -> dict[str, Any]:
+    """The mapping in a JSON file, which has some keys at least.
+
+    Raises:
+        RobomemError: the file is missing or damaged, or lacks a key.
+    """
     with reading(path):
         value = json.loads(path.read_text())
     if missing := [key for key in keys if not isinstance(value, dict) or key not in value]:

@@ -98,7 +98,7 @@ class EpisodeReader(CachedEpisodes):
             seed=row["seed"],
             provenance=json.loads(row["provenance"]),
         )
-        return refuse_non_finite(episode, found, path)
+        return refuse_non_finite(episode, path)
 
     def _frames(self, table: pa.Table, row: Mapping[str, Any], camera: CameraSpec, path: Path) -> ndarray:
         feature = image_feature(camera.name)
@@ -108,16 +108,16 @@ class EpisodeReader(CachedEpisodes):
         return read_images(table[feature], camera, path)
 
 
-def refuse_non_finite(episode: Episode, index: int, path: Path) -> Episode:
+def refuse_non_finite(episode: Episode, path: Path) -> Episode:
     """The episode itself.
 
     Raises:
-        RobomemError: it holds a number that is not finite; names its index and its file.
+        RobomemError: it holds a number that is not finite; names its seed and its file.
     """
     try:
         episode.check_finite()
     except NonFiniteError as error:
-        raise damaged(path, f"episode {index}: {error}") from error
+        raise damaged(path, error) from error
     return episode
 
 

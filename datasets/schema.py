@@ -8,7 +8,7 @@ from typing import Any
 
 from robomem.datasets import lerobot_format as form
 from robomem.datasets import rlds_format
-from robomem.datasets.lerobot_index import damaged, reading
+from robomem.datasets.lerobot_index import damaged, read_keys, reading
 from robomem.datasets.npz_format import LENGTH, episode_paths, load_arrays
 from robomem.errors import RobomemError
 from robomem.files import read_json
@@ -87,15 +87,16 @@ def read_schema(root: Path | str) -> DatasetSchema:
 
 
 def _lerobot(root: Path) -> DatasetSchema:
-    info = read_json(root / form.INFO)
-    with reading(root / form.INFO):
-        version = str(info["codebase_version"])
+    version = str(read_keys(root / form.INFO, "codebase_version")["codebase_version"])
     if not version.startswith("v3"):
         raise RobomemError(
             f"{root} is a LeRobotDataset {version}, RoboMem reads v3; convert a copy of it with LeRobot's own "
             f"`{_CONVERTER}{root}`"
         )
+    info = read_keys(root / form.INFO, "total_episodes", "total_frames", "fps", "features")
     with reading(root / form.INFO):
+        if not info["fps"] > 0:
+            raise ValueError(f"fps is {info['fps']}")
         return DatasetSchema(
             root=root,
             format=LEROBOT,
