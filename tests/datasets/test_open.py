@@ -76,10 +76,7 @@ def test_an_older_lerobot_names_the_converter(tmp_path: Path) -> None:
 ENDLESS = '{"codebase_version": "v3.0", "fps": 0, "features": {}, "total_episodes": 1, "total_frames": 1}'
 
 
-@pytest.mark.parametrize(
-    "content",
-    ["[]", "{}", '{"codebase_version": "v3.0", "fps": 0, "features": {}, "total_episodes": 1, "total_frames": 1}', "{"],
-)
+@pytest.mark.parametrize("content", ["[]", "{}", ENDLESS, "{"])
 def test_a_damaged_description_is_named(tmp_path: Path, content: str) -> None:
     (tmp_path / "meta").mkdir()
     (tmp_path / "meta/info.json").write_text(content)
