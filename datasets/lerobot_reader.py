@@ -47,6 +47,9 @@ class EpisodeReader(CachedEpisodes):
                 .take(self.indices)
                 .to_pylist()
             )
+        for row in self._rows:
+            if missing := [name for name in ("seed", "success", "provenance") if row[name] is None]:
+                raise damaged(self._index.root / form.EPISODES, f"episode {row['episode_index']} has no {missing[0]}")
         self._places = self._index.places
 
     @property
@@ -86,11 +89,13 @@ class EpisodeReader(CachedEpisodes):
         if found != self.indices[position]:
             raise damaged(path, f"it holds episode {found} in the place of episode {self.indices[position]}")
         row = self._rows[position]
-        proprio, actions, timestamps, reward, success = (read_values(table[name]) for name in names)
+        with reading(path):
+            proprio, actions, timestamps, reward, success = (read_values(table[name]) for name in names)
+            proprio, actions = proprio.reshape(len(table), -1), actions.reshape(len(table), -1)
         episode = Episode(
             images={camera.name: self._frames(table, row, camera, path) for camera in cameras},
-            proprio=proprio.reshape(len(table), -1),
-            actions=actions.reshape(len(table), -1),
+            proprio=proprio,
+            actions=actions,
             timestamps=timestamps,
             reward=reward,
             success=success,

@@ -34,6 +34,8 @@ _VALUES = 5
 _CLIP_TICKS = 20
 _RATE = 0.1
 """Share by which the common step of time may differ from the period."""
+_DRIFT, _DRIFTED = 0.05, 2.0
+"""Share by which the step of an episode may differ from the common one, if that makes more than so many ticks."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class Portrait:
     looks: Mapping[str, Float[ndarray, "G G 3"]]
     limits: Float[ndarray, "4 A"]
     """Least and greatest value of each action, and the share of ticks at each; NaN for switches."""
+    ticks: int
     step: float
     """Median step of time in seconds; 0 without one."""
     correlations: Correlations | None
@@ -60,6 +63,7 @@ def portray(index: int, episode: Episode) -> Portrait:
         digest=digest.hexdigest(),
         looks={camera: _look(frames) for camera, frames in episode.images.items() if len(frames)},
         limits=_limits(episode.actions) if finite else np.full((4, episode.actions.shape[1]), np.nan),
+        ticks=len(episode),
         step=float(np.median(np.diff(episode.timestamps))) if finite and len(episode) > 1 else 0.0,
         correlations=correlate(episode.proprio, episode.actions) if finite else None,
     )
@@ -172,7 +176,17 @@ def _check_limits(portraits: Sequence[Portrait]) -> Iterator[Finding]:
 
 
 def _check_rate(portraits: Sequence[Portrait], period: float) -> Iterator[Finding]:
-    steps = [portrait.step for portrait in portraits if portrait.step > 0]
-    if steps and abs(float(np.median(steps)) / period - 1) > _RATE:
-        what = f"ticks are {float(np.median(steps)):.3g} s apart in the median of all episodes, not {period:.3g} s"
+    timed = [portrait for portrait in portraits if portrait.step > 0]
+    if not timed:
+        return
+    common = float(np.median([portrait.step for portrait in timed]))
+    if abs(common / period - 1) > _RATE:
+        what = f"ticks are {common:.3g} s apart in the median of all episodes, not {period:.3g} s"
         yield Finding(check="wrong-rate", what=what)
+    else:
+        common = period
+    for portrait in timed:
+        drift = abs(portrait.step / common - 1)
+        if drift > _DRIFT and drift * portrait.ticks > _DRIFTED:
+            what = f"its ticks are {portrait.step:.3g} s apart, not {common:.3g} s"
+            yield Finding(check="time-drift", episode=portrait.index, what=what)

@@ -5,7 +5,7 @@ them included. What other files should have told is taken from the table of epis
 """
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +71,8 @@ class EpisodeCopy:
             column = table.schema.field(name)
             values = pa.array(automatic[name]).cast(column.type)
             table = table.set_column(table.schema.get_field_index(name), column, values)
-        row = dict(survey.rows.get(segment.episode, {})) | {"episode_index": number, "tasks": [text]}
+        row = _known_columns(survey.rows.get(segment.episode, {}), survey.info["features"])
+        row |= {"episode_index": number, "tasks": [text]}
         row |= {"length": segment.rows, "dataset_from_index": self._ticks}
         row["dataset_to_index"] = self._ticks = self._ticks + segment.rows
         row |= _numbers("data", file) | _numbers("meta/episodes", 0)
@@ -124,6 +125,13 @@ class EpisodeCopy:
         if survey.embodiment is not None:
             shutil.copyfile(survey.root / form.ROBOMEM, self._folder / form.ROBOMEM)
         write_json(self._folder / form.INFO, info)
+
+
+def _known_columns(row: Mapping[str, Any], features: Collection[str]) -> dict[str, Any]:
+    """A row without the statistics of what is no feature."""
+    return {
+        name: value for name, value in row.items() if not name.startswith("stats/") or name.split("/")[1] in features
+    }
 
 
 def _numbers(prefix: str, number: int) -> dict[str, int]:

@@ -32,6 +32,11 @@ _COPY = "restore the file from a copy; without one, --repair writes a dataset of
 _LEAVE_OUT = "record the episode again; --repair leaves it out"
 
 CHECKS = {
+    "no-robot": Check(
+        ERROR,
+        Effect.KEPT,
+        "copy meta/robomem.json from another dataset of the same robot; --repair cannot make it, and keeps the rest",
+    ),
     "missing-file": Check(ERROR, Effect.MENDED, f"{_COPY} what does not need it"),
     "unfinished-file": Check(
         ERROR,
@@ -58,6 +63,7 @@ CHECKS = {
     "swapped-columns": Check(ERROR, Effect.LOST, "exchange the two columns in a copy; --repair leaves the episode out"),
     "damaged-frames": Check(ERROR, Effect.LOST, _LEAVE_OUT),
     "wrong-frames": Check(ERROR, Effect.LOST, _LEAVE_OUT),
+    "other-frames": Check(WARNING, Effect.KEPT, "look at the frames, and record the episode again if they are others"),
     "not-finite": Check(ERROR, Effect.LOST, _LEAVE_OUT),
     "time-order": Check(ERROR, Effect.LOST, _LEAVE_OUT),
     "time-gap": Check(WARNING, Effect.KEPT, "leave the episode out if the missing time matters"),
@@ -108,6 +114,11 @@ class Finding:
         """Plain values for JSON."""
         names = ("check", "severity", "episode", "file", "what", "repair", "effect")
         return {name: getattr(self, name) for name in names}
+
+
+def reason(error: Exception) -> str:
+    """Why a file is damaged, without its name and without advice, if the error has those."""
+    return one_line(str(error).split(" is damaged (", 1)[-1].rsplit(");", 1)[0])
 
 
 def one_line(why: object) -> str:

@@ -44,7 +44,7 @@ def _check_segments(survey: Survey) -> Iterator[Finding]:
             if segment.written != segment.episode:
                 what = f"its rows say that they are of episode {segment.written}"
                 yield Finding(check="wrong-number", episode=episode, file=segment.file, what=what)
-            elif not segment.numbered:
+            elif segment.ordered and not segment.numbered:
                 yield Finding(
                     check="wrong-number", episode=episode, file=segment.file, what="index of its rows has gaps"
                 )
@@ -65,7 +65,7 @@ def _check_rows(survey: Survey) -> Iterator[Finding]:
     )
     for episode, row in sorted(survey.rows.items()):
         if episode not in claimed and whole:
-            yield Finding(check="wrong-rows", episode=episode, file=form.DATA, what="it is listed but has no rows")
+            yield _without_rows(survey, episode, row)
         elif len(segments := claimed.get(episode, [])) == 1 and not rows_lost(segments[0], row):
             for what in _row_faults(survey, row, segments[0]):
                 yield Finding(check="wrong-table", episode=episode, file=form.EPISODES, what=what)
@@ -73,6 +73,15 @@ def _check_rows(survey: Survey) -> Iterator[Finding]:
         if survey.table_complete and not _is_uncommitted(survey, episode):
             what = "its rows are there, but it is not listed"
             yield Finding(check="wrong-table", episode=episode, file=form.EPISODES, what=what)
+
+
+def _without_rows(survey: Survey, episode: int, row: dict[str, Any]) -> Finding:
+    chunk, file = (row.get(f"data/{part}_index") for part in ("chunk", "file"))
+    if type(chunk) is int and type(file) is int:
+        named = survey.info["data_path"].format(chunk_index=chunk, file_index=file)
+        if not (survey.root / named).exists():
+            return Finding(check="missing-file", file=named, what=f"it is missing, and with it episode {episode}")
+    return Finding(check="wrong-rows", episode=episode, file=form.DATA, what="it is listed but has no rows")
 
 
 def _row_faults(survey: Survey, row: dict[str, Any], segment: Segment) -> Iterator[str]:
@@ -111,12 +120,12 @@ def _check_counts(survey: Survey) -> Iterator[Finding]:
         return
     claimed, episodes = claims(survey), survey.info["total_episodes"]
     lengths = []
-    for episode, row in sorted(survey.rows.items()):
-        segments = claimed.get(episode, [])
-        trusted = len(segments) == 1 and not rows_lost(segments[0], row)
-        lengths.append(segments[0].rows if trusted else row["length"])
+    for episode in sorted(survey.rows.keys() | claimed.keys()):
+        segments, row = claimed.get(episode, []), survey.rows.get(episode)
+        trusted = row is None or (len(segments) == 1 and not rows_lost(segments[0], row))
+        lengths.append(segments[0].rows if trusted or row is None else row["length"])
     if _leaves_uncommitted(survey):
-        extra = max(len(lengths), len(survey.segments)) - episodes
+        extra = len(lengths) - episodes
         what = f"a recording was interrupted: {extra} episodes are not counted in"
         yield Finding(check="uncommitted", file=form.INFO, what=what)
         lengths = lengths[:episodes]
@@ -132,7 +141,7 @@ def _leaves_uncommitted(survey: Survey) -> bool:
     """Whether what lies beyond the counts is what a killed writer of RoboMem leaves."""
     episodes, frames = survey.info["total_episodes"], survey.info["total_frames"]
     rows = [survey.rows[episode]["length"] for episode in sorted(survey.rows)[:episodes]]
-    listed, present = len(survey.rows), len(survey.segments)
+    listed, present = len(survey.rows), len(claims(survey))
     return survey.recorded and max(listed, present) > episodes and listed >= episodes and sum(rows) == frames
 
 

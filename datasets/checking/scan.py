@@ -127,7 +127,8 @@ def _runs(file: str, group: int, numbers: dict[str, np.ndarray]) -> Iterator[Seg
     episodes, frames = numbers["episode_index"], numbers["frame_index"]
     if not len(episodes):
         return
-    cuts = np.flatnonzero((np.diff(episodes) != 0) | ((np.diff(frames) < 0) & (frames[1:] == 0))) + 1
+    starts = (frames[1:] == 0) & (frames[:-1] > 0) & (frames[0] == 0)
+    cuts = np.flatnonzero((np.diff(episodes) != 0) | starts) + 1
     for start, stop in zip((0, *cuts), (*cuts, len(episodes)), strict=True):
         part = {name: values[start:stop] for name, values in numbers.items()}
         index, tasks = part.get("index", np.arange(start, stop)), np.unique(part.get("task_index", ()))

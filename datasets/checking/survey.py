@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +107,7 @@ def _read_robot(survey: Survey) -> None:
     if survey.recorded:
         found = read_embodiment(survey.root)
         if isinstance(found, Finding):
-            survey.add(found)
+            survey.add(replace(found, check="no-robot"))
         else:
             survey.embodiment = found
 
@@ -143,15 +143,20 @@ def _read_episodes(survey: Survey) -> None:
     paths = form.parquet_files(survey.root / form.EPISODES)
     before = len(survey.findings)
     _miss_numbers(survey, form.EPISODES, paths)
+    survey.table_complete = len(survey.findings) == before
     for path in paths:
         file = _relative(survey, path)
         table = read_table(path, file)
         if isinstance(table, Finding):
             survey.add(table)
+            survey.table_complete = False
             continue
         if missing := {"episode_index", "length", "tasks"} - set(table.column_names):
             survey.add(Finding(check="damaged-file", file=file, what=f"it has no column {min(missing)}"))
+            survey.table_complete = False
             continue
+        if survey.row_schema is not None and survey.row_schema != table.schema:
+            survey.add(Finding(check="wrong-table", file=file, what="its columns are not those of the other files"))
         survey.row_schema = survey.row_schema or table.schema
         for row in table.to_pylist():
             episode = row["episode_index"]
@@ -160,7 +165,6 @@ def _read_episodes(survey: Survey) -> None:
                 survey.add(Finding(check="wrong-table", file=file, episode=episode, what=what))
             else:
                 survey.rows[episode] = row
-    survey.table_complete = len(survey.findings) == before
 
 
 def _read_tasks(survey: Survey) -> None:

@@ -28,6 +28,7 @@ def main(root: Path, out: Path | None, document: Path | None, mapping: str) -> i
     Errors are what is unreadable or wrong, warnings what is suspicious. The exit status is 1 if there are errors.
     With --repair a new dataset gets all episodes but those with errors that cannot be mended.
     """
+    from av import logging as av_logging
     from rich.console import Console
 
     from robomem.datasets.checking.check import check_dataset
@@ -35,6 +36,7 @@ def main(root: Path, out: Path | None, document: Path | None, mapping: str) -> i
     from robomem.datasets.checking.repair import repair_dataset
     from robomem.files import write_json
 
+    av_logging.set_level(av_logging.PANIC)  # What it prints of damaged videos is among the findings.
     console = Console()
     with _progress("checking") as report:
         findings = check_dataset(root, mapping, report)
