@@ -4,15 +4,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from numpy import ndarray
 
+from robomem.datasets.assembly import assemble_vectors, freeze, vector_fields
 from robomem.datasets.cached import CachedEpisodes, choose_episodes
-from robomem.datasets.lerobot_index import damaged
-from robomem.datasets.lerobot_reader import freeze, read_images, read_values, refuse_non_finite
+from robomem.datasets.lerobot_index import damaged, reading
+from robomem.datasets.lerobot_reader import read_images, read_values, refuse_non_finite
 from robomem.datasets.lerobot_tables import LeRobotTables
-from robomem.datasets.mapping import SchemaMapping, VectorMapping
+from robomem.datasets.mapping import SchemaMapping
 from robomem.datasets.matching import TASK, bind_mapping
 from robomem.datasets.schema import read_schema
 from robomem.datasets.video_frames import find_clip, read_clip
@@ -85,18 +85,12 @@ class LeRobotSource(CachedEpisodes):
 
     def _read(self, position: int, cameras: Sequence[CameraSpec]) -> Episode:
         mapping, index = self._mapping, self.indices[position]
-        scalars = [mapping.timestamps, mapping.reward, mapping.success, self._instruction_field]
         images = [field for camera in cameras if (field := mapping.cameras[camera.name]) not in self._videos]
-        columns = [*mapping.proprio.keys, *mapping.action.keys, *images, *(s for s in scalars if isinstance(s, str))]
-        table, path = self._tables.read_rows(index, columns)
-        nominal = np.arange(len(table)) * self._embodiment.action_dt
+        table, path = self._tables.read_rows(index, [*vector_fields(mapping), self._instruction_field, *images])
+        columns = _columns(table, mapping, path)
         episode = Episode(
             images={camera.name: self._frames(table, index, camera, path) for camera in cameras},
-            proprio=_vector(table, mapping.proprio, path),
-            actions=_vector(table, mapping.action, path),
-            timestamps=_scalar(table, mapping.timestamps, nominal, np.float64),
-            reward=_scalar(table, mapping.reward, np.zeros(len(table)), np.float32),
-            success=self._success(table),
+            **assemble_vectors(mapping, columns, len(table), self._embodiment.action_dt),
             instruction=self._instruction(table, index, path),
             seed=index,
         )
@@ -108,12 +102,6 @@ class LeRobotSource(CachedEpisodes):
             clip = find_clip(self._root, self._tables.info, self._tables.episodes[index], field)
             return freeze(read_clip(clip, camera.height, camera.width))
         return read_images(table[field], camera, path)
-
-    def _success(self, table: pa.Table) -> ndarray:
-        success = self._mapping.success
-        if isinstance(success, str):
-            return _scalar(table, success, np.zeros(0), np.bool_)
-        return freeze(np.logical_and(np.arange(len(table)) == len(table) - 1, success))
 
     @property
     def _instruction_field(self) -> str:
@@ -130,14 +118,11 @@ class LeRobotSource(CachedEpisodes):
         return self._tables.tasks[found[0]]
 
 
-def _vector(table: pa.Table, vector: VectorMapping, path: Path) -> ndarray:
-    """(T, N) numbers of the joined fields."""
-    parts = [read_values(table[key]).astype(np.float32) for key in vector.keys]
-    if sum(part.size for part in parts) != len(table) * vector.spec.size:
-        raise damaged(path, f"{' and '.join(vector.keys)} has not {vector.spec.size} numbers in every row")
-    return freeze(np.concatenate([part.reshape(len(table), -1) for part in parts], axis=1))
-
-
-def _scalar(table: pa.Table, field: str | None, default: ndarray, dtype: type) -> ndarray:
-    """(T,) numbers of a field, or the default without one."""
-    return freeze((default if field is None else read_values(table[field])).astype(dtype))
+def _columns(table: pa.Table, mapping: SchemaMapping, path: Path) -> dict[str, ndarray]:
+    """Numbers of the mapped fields, (T, N), of vectors joined as the mapping wants them."""
+    columns = {name: read_values(table[name]) for name in vector_fields(mapping)}
+    for vector in (mapping.proprio, mapping.action):
+        if sum(columns[key].size for key in vector.keys) != len(table) * vector.spec.size:
+            raise damaged(path, f"{' and '.join(vector.keys)} has not {vector.spec.size} numbers in every row")
+    with reading(path):
+        return {name: values.reshape(len(table), -1) for name, values in columns.items()}

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from numpy import ndarray
 
 from robomem.datasets import lerobot_format as form
+from robomem.datasets.assembly import freeze
 from robomem.datasets.cached import CachedEpisodes, choose_episodes
 from robomem.datasets.encoding import decode_png, image_feature
 from robomem.datasets.lerobot_index import damaged, load_index, reading
@@ -146,9 +147,3 @@ def read_images(column: pa.ChunkedArray, camera: CameraSpec, path: Path) -> ndar
             raise damaged(path, f"frame {tick} of camera {camera.name} is no PNG of {camera.width} x {camera.height}")
         frames[tick] = frame
     return freeze(frames)
-
-
-def freeze(array: ndarray) -> ndarray:
-    """The array itself, now read-only."""
-    array.setflags(write=False)
-    return array

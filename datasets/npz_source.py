@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from robomem.datasets.assembly import assemble_vectors, freeze, vector_fields
 from robomem.datasets.cached import CachedEpisodes, choose_episodes
 from robomem.datasets.lerobot_index import damaged
-from robomem.datasets.lerobot_reader import freeze
-from robomem.datasets.mapping import SchemaMapping, VectorMapping
+from robomem.datasets.mapping import SchemaMapping
 from robomem.datasets.matching import bind_mapping
 from robomem.datasets.npz_format import LENGTH, SEED, episode_paths, load_arrays
 from robomem.datasets.schema import DatasetSchema
@@ -70,20 +70,14 @@ class NpzSource(CachedEpisodes):
     def _read(self, position: int, cameras: Sequence[CameraSpec]) -> Episode:
         mapping, path, ticks = self._mapping, self._paths[position], self.lengths[position]
         fields = [mapping.cameras[camera.name] for camera in cameras]
-        scalars = [name for name in (mapping.timestamps, mapping.reward, mapping.success) if isinstance(name, str)]
-        names = {field.split("/")[0] for field in fields} | {*mapping.proprio.keys, *mapping.action.keys, *scalars}
+        names = {*vector_fields(mapping), *(field.split("/")[0] for field in fields)}
         arrays = load_arrays(path, [*names, mapping.instruction])
         short = [name for name in sorted(names) if len(arrays[name]) != ticks]
         if short:
             raise damaged(path, f"{short[0]} has {len(arrays[short[0]])} ticks, the episode {ticks}")
-        last = np.arange(ticks) == ticks - 1
         episode = Episode(
             images={c.name: _frames(arrays, field) for c, field in zip(cameras, fields, strict=True)},
-            proprio=_vector(arrays, mapping.proprio),
-            actions=_vector(arrays, mapping.action),
-            timestamps=_scalar(arrays, mapping.timestamps, np.arange(ticks) * self._embodiment.action_dt, np.float64),
-            reward=_scalar(arrays, mapping.reward, np.zeros(ticks), np.float32),
-            success=_scalar(arrays, mapping.success, last & bool(mapping.success), np.bool_),
+            **assemble_vectors(mapping, arrays, ticks, self._embodiment.action_dt),
             instruction=str(arrays[mapping.instruction]),
             seed=self.seeds[position],
         )
@@ -97,14 +91,3 @@ class NpzSource(CachedEpisodes):
 def _frames(arrays: dict[str, ndarray], field: str) -> ndarray:
     name, number = field.split("/")
     return freeze(np.ascontiguousarray(arrays[name][..., 3 * int(number) : 3 * int(number) + 3]))
-
-
-def _vector(arrays: dict[str, ndarray], vector: VectorMapping) -> ndarray:
-    """(T, N) numbers of the joined fields."""
-    parts = [arrays[key].reshape(len(arrays[key]), -1) for key in vector.keys]
-    return freeze(np.concatenate(parts, axis=1).astype(np.float32))
-
-
-def _scalar(arrays: dict[str, ndarray], field: str | bool | None, default: ndarray, dtype: type) -> ndarray:
-    """(T,) numbers of a field, or the default without one."""
-    return freeze((arrays[field].reshape(-1) if isinstance(field, str) else default).astype(dtype))

@@ -1,18 +1,16 @@
 """Reads whole episodes of an RLDS dataset by a schema mapping; TensorFlow decodes them in its own process."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
-import numpy as np
-from cachetools import LRUCache
 from numpy import ndarray
 
 from robomem.datasets import rlds_format as form
-from robomem.datasets.cached import episode_bytes
+from robomem.datasets.assembly import assemble_vectors, freeze, vector_fields
+from robomem.datasets.cached import CachedEpisodes, choose_episodes
 from robomem.datasets.mapping import SchemaMapping
 from robomem.datasets.rlds_index import load_index
 from robomem.datasets.rlds_process import tensorflow_process
@@ -22,7 +20,7 @@ from robomem.errors import NonFiniteError, RobomemError
 from robomem.spec import CameraSpec, EmbodimentSpec
 
 
-class RldsSource:
+class RldsSource(CachedEpisodes):
     """Episodes of a TFDS dataset in the order of its shards, or a subset of them; their arrays are read-only.
 
     Every step of an episode is a tick. In a dataset that RoboMem wrote, time, reward, success, seed and provenance are
@@ -59,15 +57,12 @@ class RldsSource:
             self._folder, split, self._mapping.action.keys[0], success, form.SEED if self._recorded else None
         )
         check_fields(self._index, self._mapping)
-        self.indices = self._choose(episodes)
-        """Index in the dataset of each episode of this source."""
+        super().__init__(choose_episodes(self._folder, len(self._index.records), episodes), cache_bytes)
         self._period = self._mapping.period or (self._recorded.embodiment.action_dt if self._recorded else 0)
         if not self._period:
             raise RobomemError(
                 f"{self._folder} does not tell the time between ticks; set period in {self._mapping.name}"
             )
-        self._cache: LRUCache[int, Episode] = LRUCache(cache_bytes, getsizeof=episode_bytes)
-        self._lock = Lock()
         self._embodiment = EmbodimentSpec(
             cameras=camera_specs(self._index, self._mapping, self._frame_shape),
             proprio=self._mapping.proprio.spec,
@@ -103,35 +98,6 @@ class RldsSource:
         found = (self._index.records[i].success for i in self.indices)
         return tuple(bool(self._mapping.success if success is None else success) for success in found)
 
-    def __len__(self) -> int:
-        """Number of episodes."""
-        return len(self.indices)
-
-    def __getitem__(self, position: int) -> Episode:
-        """The episode at a position of this source, from the cache if it is there.
-
-        Raises:
-            RobomemError: its file is missing or damaged, it holds a number that is not finite, or TensorFlow died.
-        """
-        position = range(len(self))[position]
-        with self._lock:
-            cached = self._cache.get(position)
-        if cached is not None:
-            return cached
-        episode = self._read(self.indices[position], self._embodiment.cameras)
-        if episode_bytes(episode) <= self._cache.maxsize:
-            with self._lock:
-                self._cache[position] = episode
-        return episode
-
-    def __iter__(self) -> Iterator[Episode]:
-        """The episodes in order."""
-        return (self[position] for position in range(len(self)))
-
-    def without_images(self, position: int) -> Episode:
-        """The episode at a position with no camera, read without decoding a frame."""
-        return self._read(self.indices[range(len(self))[position]], ())
-
     def _resolve(self, mapping: SchemaMapping | None) -> SchemaMapping:
         if mapping is None:
             if self._recorded is None:
@@ -142,16 +108,6 @@ class RldsSource:
         if self._recorded is None:
             return mapping
         return replace(mapping, timestamps=form.CAPTURE_TIME, reward=form.REWARD, success=form.SUCCESS)
-
-    def _choose(self, episodes: Sequence[int] | None) -> tuple[int, ...]:
-        total = len(self._index.records)
-        chosen = tuple(range(total) if episodes is None else episodes)
-        unknown = [i for i in chosen if not 0 <= i < total]
-        if unknown:
-            raise RobomemError(f"{self._folder} has episodes 0 to {total - 1}; there is no episode {unknown[0]}")
-        if not chosen:
-            raise RobomemError(f"{self._folder} has no episode to read; give another dataset")
-        return chosen
 
     def _seed(self, index: int) -> int:
         seed = self._index.records[index].seed
@@ -181,22 +137,15 @@ class RldsSource:
         }
         return outer, inner
 
-    def _read(self, index: int, cameras: Sequence[CameraSpec]) -> Episode:
-        mapping, path = self._mapping, self._index.shards[self._index.records[index].shard]
+    def _read(self, position: int, cameras: Sequence[CameraSpec]) -> Episode:
+        mapping, index = self._mapping, self.indices[position]
+        path = self._index.shards[self._index.records[index].shard]
         frames = {camera.name: mapping.cameras[camera.name] for camera in cameras}
-        scalars = [mapping.timestamps, mapping.reward, mapping.success, mapping.instruction]
-        fields = [*frames.values(), *mapping.proprio.keys, *mapping.action.keys]
-        fields += [field for field in scalars if isinstance(field, str)]
+        fields = [*frames.values(), *vector_fields(mapping), mapping.instruction]
         about, values = self._fetch(index, list(dict.fromkeys(fields)), self._episode_fields)
-        actions = _joined(values, mapping.action.keys)
-        ticks = len(actions)
         episode = Episode(
-            images={name: _frozen(values[field]) for name, field in frames.items()},
-            proprio=_joined(values, mapping.proprio.keys),
-            actions=actions,
-            timestamps=self._timestamps(values, ticks),
-            reward=_frozen(_column(values, mapping.reward, np.zeros(ticks)).astype(np.float32)),
-            success=self._success(values, ticks),
+            images={name: freeze(values[field]) for name, field in frames.items()},
+            **assemble_vectors(mapping, values, len(values[mapping.action.keys[0]]), self._period),
             instruction=_instruction(values[mapping.instruction], index, path),
             seed=self._seed(index),
             provenance=_provenance(about[form.PROVENANCE], path) if self._recorded else _plain(about),
@@ -213,24 +162,6 @@ class RldsSource:
         if self._recorded:
             return [form.PROVENANCE]
         return [path for path, (shape, _) in self._index.episode.items() if not shape]
-
-    def _timestamps(self, values: dict[str, Any], ticks: int) -> ndarray:
-        return _frozen(_column(values, self._mapping.timestamps, np.arange(ticks) * self._period).astype(np.float64))
-
-    def _success(self, values: dict[str, Any], ticks: int) -> ndarray:
-        success = self._mapping.success
-        if isinstance(success, str):
-            return _frozen(_column(values, success, np.zeros(ticks)) != 0)
-        return _frozen(np.logical_and(np.arange(ticks) == ticks - 1, success))
-
-
-def _column(values: dict[str, Any], field: str | None, default: ndarray) -> ndarray:
-    return default if field is None else values[field].reshape(len(values[field]))
-
-
-def _joined(values: dict[str, Any], keys: Sequence[str]) -> ndarray:
-    parts = [values[key].reshape(len(values[key]), -1).astype(np.float32) for key in keys]
-    return _frozen(np.concatenate(parts, axis=1))
 
 
 def _instruction(texts: Sequence[str], index: int, path: Path) -> str:
@@ -254,8 +185,3 @@ def _provenance(text: str, path: Path) -> dict[str, Any]:
 def _plain(values: dict[str, Any]) -> dict[str, Any]:
     """Texts, and numbers as Python's own."""
     return {name: value.item() if isinstance(value, ndarray) else value for name, value in values.items()}
-
-
-def _frozen(array: ndarray) -> ndarray:
-    array.setflags(write=False)
-    return array
