@@ -4,15 +4,14 @@ import json
 import os
 import shutil
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 import torch
-from filelock import FileLock, Timeout
 from numpy import ndarray
 
 from robomem.datasets.embedding_cache import (
@@ -27,7 +26,7 @@ from robomem.datasets.embedding_cache import (
 from robomem.datasets.source import EpisodeSource
 from robomem.episode import Episode
 from robomem.errors import RobomemError
-from robomem.files import disk_guard, sync, write_json
+from robomem.files import disk_guard, locked, sync, write_json
 
 
 def fill(
@@ -46,7 +45,11 @@ def fill(
         RobomemError: another process fills it, it is damaged or of other contents, the disk is full, the dataset is
             damaged, or float16 cannot hold a feature.
     """
-    with disk_guard(folder, "the features of the other episodes were not kept"), _locked(folder):
+    busy = f"another process makes the features in {folder}; wait for it"
+    with (
+        disk_guard(folder, "the features of the other episodes were not kept"),
+        locked(folder / ".lock", busy),
+    ):
         if not (folder / EPISODES).exists():
             write_json(folder / CONTENTS, asdict(contents))
         contents.check(folder)
@@ -108,17 +111,3 @@ def _require_space(folder: Path, needed: int) -> None:
             f"{folder} needs {needed / 2**30:.1f} GiB and its disk has {free / 2**30:.1f}; free some space, or give "
             "a folder on another disk"
         )
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / ".lock")
-    try:
-        lock.acquire(timeout=0)
-    except Timeout as error:
-        raise RobomemError(f"another process makes the features in {folder}; wait for it") from error
-    try:
-        yield
-    finally:
-        lock.release()

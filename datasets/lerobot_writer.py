@@ -10,8 +10,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from filelock import FileLock, Timeout
-
 from robomem.datasets import lerobot_format as form
 from robomem.datasets.commit import commit, load_committed
 from robomem.datasets.compaction import compact, is_renumbered, remove_aside, renumber
@@ -19,7 +17,7 @@ from robomem.datasets.encoding import EncodedEpisode, encode
 from robomem.datasets.lerobot_index import DatasetIndex, is_dataset, load_index
 from robomem.episode import Episode
 from robomem.errors import RobomemError
-from robomem.files import disk_guard, write_json
+from robomem.files import acquire, disk_guard, write_json
 from robomem.spec import EmbodimentSpec
 
 _LOCK = ".writer.lock"
@@ -47,7 +45,8 @@ class EpisodeWriter:
         self.embodiment = embodiment
         with disk_guard(self.root, "the dataset was not opened"):
             _refuse_foreign(self.root)
-            self._lock = _lock(self.root)
+            busy = f"another process is writing {root}; wait for it or give another folder"
+            self._lock = acquire(self.root / _LOCK, busy)
             try:
                 if not is_dataset(self.root):
                     _create(self.root, embodiment, provenance or {})
@@ -135,16 +134,6 @@ def _refuse_foreign(root: Path) -> None:
         raise RobomemError(
             f"{root} holds {foreign or form.INFO} and is no dataset of RoboMem; give an empty or a new folder"
         )
-
-
-def _lock(root: Path) -> FileLock:
-    root.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(root / _LOCK)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout as error:
-        raise RobomemError(f"another process is writing {root}; wait for it or give another folder") from error
-    return lock
 
 
 def _create(root: Path, embodiment: EmbodimentSpec, provenance: Mapping[str, Any]) -> None:

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from rich.progress import track
 from robomem.datasets import rlds_format as form
 from robomem.datasets.rlds_process import tensorflow_process
 from robomem.errors import RobomemError
-from robomem.files import write_json
+from robomem.files import user_cache, write_json
 
 _VERSION = 1
 """Of the cached file's content."""
@@ -127,5 +126,4 @@ def _cache_file(folder: Path, *fields: str | None) -> Path:
     """The file's name is the digest of the names, sizes and times of all files of the dataset."""
     files = [(p.name, p.stat().st_size, p.stat().st_mtime_ns) for p in sorted(folder.iterdir()) if p.is_file()]
     key = json.dumps([_VERSION, str(folder.resolve()), fields, files])
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
-    return cache / "robomem/rlds" / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
+    return user_cache() / "rlds" / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"

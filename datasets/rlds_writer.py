@@ -6,17 +6,13 @@ once all of them are there. What a killed writer had not finished is written aga
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from filelock import FileLock, Timeout
 from numpy import ndarray
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from robomem.datasets import rlds_format as form
 from robomem.datasets.encoding import encode_png
@@ -24,7 +20,7 @@ from robomem.datasets.rlds_process import tensorflow_process
 from robomem.datasets.source import EpisodeSource
 from robomem.episode import Episode
 from robomem.errors import RobomemError
-from robomem.files import disk_guard, read_json, sync, write_json
+from robomem.files import disk_guard, locked, read_json, sync, write_json
 
 SHARD_BYTES = 128 * 2**20
 """Decoded frames in a shard, about: what a kill may cost to write again."""
@@ -41,6 +37,7 @@ def write_rlds(
     version: str = "1.0.0",
     layout: Mapping[str, str] | None = None,
     shard_bytes: int = SHARD_BYTES,
+    report: Callable[[int], None] = lambda done: None,
 ) -> Path:
     """Write all episodes of a source as split `train`; given again after an interruption it goes on.
 
@@ -52,6 +49,7 @@ def write_rlds(
         layout: Field in `observation` of each camera; by default `image` and `wrist_image` for cameras `top` and
             `wrist`, as in the released MIKASA-Robo-VLA datasets, and the cameras' own names otherwise.
         shard_bytes: Decoded frames in a shard, about.
+        report: Told the number of episodes that are done, after each.
 
     Returns:
         The folder of the version.
@@ -71,10 +69,11 @@ def write_rlds(
     images = form.image_fields(source.embodiment.cameras, layout)
     recorded = form.Recorded(source.embodiment, images, source.provenance)
     unfinished = target.with_name(f"{version}.partial")
-    with disk_guard(target, "the dataset is not whole"), _locked(unfinished):
+    busy = f"another process is writing {unfinished}; wait for it or give another folder"
+    with disk_guard(target, "the dataset is not whole"), locked(unfinished / _LOCK, busy):
         writing = _Writing(source, unfinished, recorded, name, version, _plan(source, shard_bytes))
         writing.resume()
-        writing.write_shards()
+        writing.write_shards(report)
         writing.finish(target)
     return target
 
@@ -110,17 +109,13 @@ class _Writing:
                 entry.unlink()
         write_json(path, plan)
 
-    def write_shards(self) -> None:
+    def write_shards(self, report: Callable[[int], None]) -> None:
         """Write the shards that are missing."""
-        columns = (TextColumn("writing RLDS"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-            task = progress.add_task("", total=len(self.source))
-            for number, positions in enumerate(self.shards):
-                path = self.folder / self._shard_name(number)
-                if path.exists():
-                    progress.advance(task, len(positions))
-                else:
-                    self._write_shard(path, positions, advance=partial(progress.advance, task))
+        for number, positions in enumerate(self.shards):
+            path = self.folder / self._shard_name(number)
+            if not path.exists():
+                self._write_shard(path, positions, report)
+            report(positions.stop)
 
     def finish(self, target: Path) -> None:
         """Describe the dataset and move it to its place."""
@@ -140,7 +135,7 @@ class _Writing:
         for path in (target, target.parent):
             sync(path)
 
-    def _write_shard(self, path: Path, positions: Sequence[int], advance: Callable[[], None]) -> None:
+    def _write_shard(self, path: Path, positions: range, report: Callable[[int], None]) -> None:
         temporary = path.with_name(f"{path.name}.tmp")
         self._call("begin_shard", path=str(temporary), **self._layout)
         for position in positions:
@@ -153,7 +148,7 @@ class _Writing:
             }
             arrays = _arrays(episode, self.recorded.images)
             self._call("add_episode", arrays, path=str(temporary), instruction=episode.instruction, episode=about)
-            advance()
+            report(position + 1)
         found = self._call("end_shard", path=str(temporary))
         if found != len(positions):
             raise RobomemError(
@@ -202,13 +197,3 @@ def _arrays(episode: Episode, images: Mapping[str, str]) -> dict[str, ndarray]:
         arrays[f"png/{field}"] = np.frombuffer(b"".join(frames), np.uint8)
         arrays[f"bytes/{field}"] = np.array([len(frame) for frame in frames])
     return arrays
-
-
-def _locked(folder: Path) -> Any:
-    """Hold the folder as its only writer."""
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / _LOCK)
-    try:
-        return lock.acquire(timeout=0)
-    except Timeout as error:
-        raise RobomemError(f"another process is writing {folder}; wait for it or give another folder") from error

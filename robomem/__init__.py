@@ -5,4 +5,9 @@ The contract lives in `robomem.contract` and `robomem.spec`; the loops that driv
 `robomem.real`. Importing this package loads nothing heavy.
 """
 
+import os
+
+# Hugging Face's `datasets` would look for TensorFlow where it is kept out of a process that renders.
+os.environ.setdefault("USE_TF", "0")
+
 __version__ = "0.1.0"

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
+
 from robomem.errors import RobomemError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -88,6 +90,36 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def user_cache() -> Path:
+    """Folder of what can be made again, the same for all of a user's processes."""
+    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "robomem"
+
+
+def acquire(path: Path, busy: str) -> FileLock:
+    """Take a lock file, whose folder is made if it is missing; the caller releases it.
+
+    Raises:
+        RobomemError: another process has it; `busy` says what that means.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(path)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise RobomemError(busy) from error
+    return lock
+
+
+@contextmanager
+def locked(path: Path, busy: str) -> Iterator[None]:
+    """Hold a lock file through the block; see `acquire`."""
+    lock = acquire(path, busy)
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def exchange_folders(a: Path, b: Path) -> bool:

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def counting(title: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A bar with the time left, where there is a terminal; and what tells it how many of `total` are done."""
+def counting(title: str, total: int | None = None) -> Iterator[Callable[..., None]]:
+    """A bar with the time left, where there is a terminal; and what tells it how many are done, and of how many."""
     import rich.progress as bars
     from rich.console import Console
 
@@ -15,4 +15,4 @@ def counting(title: str, total: int) -> Iterator[Callable[[int], None]]:
     times = (bars.TimeElapsedColumn(), bars.TimeRemainingColumn())
     with bars.Progress(*columns, *times, console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task(title, total=total)
-        yield lambda done: bar.update(task, completed=done)
+        yield lambda done, total=total: bar.update(task, completed=done, total=total)

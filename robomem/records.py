@@ -8,10 +8,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from filelock import FileLock, Timeout
-
 from robomem.errors import RobomemError
-from robomem.files import disk_guard, read_json, write_json
+from robomem.files import acquire, disk_guard, read_json, write_json
 from robomem.rollout import EpisodeResult
 
 CONFIG = "config.json"
@@ -36,13 +34,8 @@ class EpisodeLog:
         """
         self.folder = folder
         self.configuration = dict(configuration)
-        self._lock = FileLock(folder / _LOCK)
         with disk_guard(folder, "nothing was measured"):
-            folder.mkdir(parents=True, exist_ok=True)
-            try:
-                self._lock.acquire(timeout=0)
-            except Timeout as error:
-                raise RobomemError(f"another process writes to {folder}; wait for it or set output_dir") from error
+            self._lock = acquire(folder / _LOCK, f"another process writes to {folder}; wait for it or set output_dir")
         try:
             self._agree(overwrite)
             self._results = {_key(result): result for result in _load(folder / EPISODES)}

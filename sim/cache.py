@@ -1,15 +1,16 @@
 """Files that are made from installed packages once per user and reused by every process."""
 
-import os
 import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from robomem.files import user_cache
+
 
 def made_once(name: str, make: Callable[[Path], None]) -> Path:
     """Folder `name` in the user's cache, filled by `make` if it is not there; safe with several processes at once."""
-    folder = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "robomem" / name
+    folder = user_cache() / name
     if folder.exists():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)

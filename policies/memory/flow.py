@@ -20,8 +20,8 @@ class Flow(Cell):
     """State m, and the course it is on until the next observation: content u and, by a sigmoid in log space, tau.
 
     Contents lie within (-1, 1) and the state with them; with `prior` this lets channels settle at one of several values
-    and stay there however long nothing happens. An observation reaches it as time passes; with `jump` also at once, by a gated
-    write, which depends on how often one observes and not on time alone.
+    and stay there however long nothing happens. An observation reaches it as time passes; with `jump` also at once, by
+    a gated write, which depends on how often one observes and not on time alone.
     """
 
     def __init__(

@@ -1,7 +1,6 @@
 """`robomem data check`: what is wrong in a recorded dataset, and what can be salvaged."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,6 @@ import click
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from robomem.datasets.checking.check import Report
     from robomem.datasets.checking.finding import Finding
     from robomem.datasets.checking.repair import Repaired
 
@@ -35,15 +33,16 @@ def main(root: Path, out: Path | None, document: Path | None, mapping: str) -> i
     from robomem.datasets.checking.finding import ERROR
     from robomem.datasets.checking.repair import repair_dataset
     from robomem.files import write_json
+    from robomem.progress import counting
 
     av_logging.set_level(av_logging.PANIC)  # What it prints of damaged videos is among the findings.
     console = Console()
-    with _progress("checking") as report:
+    with counting("checking") as report:
         findings = check_dataset(root, mapping, report)
     _show(console, root, findings)
     repaired = None
     if out is not None:
-        with _progress("copying") as report:
+        with counting("copying") as report:
             repaired = repair_dataset(root, out, findings, report)
         _show_repaired(console, out, repaired)
     if document is not None:
@@ -87,14 +86,3 @@ def _document(root: Path, findings: Sequence["Finding"], repaired: "Repaired | N
         document |= {"kept": list(repaired.kept), "lost": {str(k): v for k, v in repaired.lost.items()}}
         document["mended"] = [finding.to_dict() for finding in repaired.mended]
     return document
-
-
-@contextmanager
-def _progress(title: str) -> Iterator["Report"]:
-    """A bar with the time left, and what tells it how many episodes are done."""
-    import rich.progress as bars
-
-    columns = (bars.TextColumn("{task.description}"), bars.BarColumn(), bars.MofNCompleteColumn())
-    with bars.Progress(*columns, bars.TimeElapsedColumn(), bars.TimeRemainingColumn()) as bar:
-        task = bar.add_task(title, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)

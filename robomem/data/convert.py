@@ -32,7 +32,8 @@ def main(source: Path, target: Path, target_format: str, mapping: str, jobs: int
     else:
         from robomem.datasets.rlds_writer import write_rlds
 
-        target = write_rlds(episodes, target)
+        with counting("writing RLDS", len(episodes)) as report:
+            target = write_rlds(episodes, target, report=report)
     with counting("comparing", len(episodes)) as report:
         compare(episodes, open_source(target), report)
     ticks = sum(episodes.lengths)

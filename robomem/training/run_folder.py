@@ -8,14 +8,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
 from omegaconf import OmegaConf
 from yaml import YAMLError
 
 from robomem.checkpoint import FOLDER, list_checkpoints, steps_of
 from robomem.config import CheckpointsConfig, TrainConfig, typed_node
 from robomem.errors import RobomemError
-from robomem.files import atomic_folder, disk_guard, sync, write_atomic, write_json
+from robomem.files import acquire, atomic_folder, disk_guard, sync, write_atomic, write_json
 
 CONFIG, OVERRIDES, GIT, METRICS = "config.yaml", "overrides.yaml", "git.json", "metrics.jsonl"
 CHANGEABLE = ("max_steps", "max_minutes", "device", "tracker", "checkpoints", "data.cache_gib")
@@ -47,15 +46,9 @@ class RunFolder:
         Raises:
             RobomemError: another process trains here.
         """
+        busy = f"another process trains in {self.path}; wait for it, or start another run with name=..."
         with disk_guard(self.path, "the run was not started"):
-            self.path.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(self.path / ".lock")
-            try:
-                lock.acquire(timeout=0)
-            except Timeout as error:
-                raise RobomemError(
-                    f"another process trains in {self.path}; wait for it, or start another run with name=..."
-                ) from error
+            lock = acquire(self.path / ".lock", busy)
         try:
             for rest in (self.path / FOLDER).glob("*.tmp"):
                 shutil.rmtree(rest) if rest.is_dir() and not rest.is_symlink() else rest.unlink()

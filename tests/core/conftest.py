@@ -4,11 +4,33 @@ The fixtures import inside: what is imported here, before the tests are collecte
 """
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+
+
+@contextmanager
+def single_thread() -> Iterator[None]:
+    """Compute on one thread: another number of them may round differently."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """The test computes on one thread."""
+    with single_thread():
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -32,5 +54,6 @@ def evaluation(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], Pat
 
     run_dir = untrained(MIKASA, "policy=memoryless").save(tmp_path_factory.mktemp("evaluate") / "run")
     command = ["eval", f"checkpoint={run_dir}", "sim.render=lite", "sim.workers=1", "episodes=2", "videos=1"]
-    assert cli.run(command) == 0
+    with single_thread():
+        assert cli.run(command) == 0
     return command, run_dir / "eval" / "RememberColor3-VLA-v0"

@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -124,7 +124,7 @@ def test_the_trace_tells_empty_entries_from_new_ones(memory: str, entries: int, 
 @pytest.mark.parametrize("memory", options("memory"))
 def test_every_memory_can_be_measured(memory: str) -> None:
     """States of all shapes and types: counters and flags without a channel, integers, booleans."""
-    policy = untrained(TINY, f"memory={memory}", "policy.horizon=3").policy
+    policy = cast(Policy, untrained(TINY, f"memory={memory}", "policy.horizon=3").policy)
     episodes = [replace(tiny_episode(4), seed=seed, provenance={"cue": seed, "cue_end": 1}) for seed in range(3)]
     seen = list(sightings(policy, episodes))
     assert [(s.ticks_after_cue, s.cue) for s in seen] == [(t, c) for t in range(len(episodes[0]) - 1) for c in range(3)]

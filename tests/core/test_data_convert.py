@@ -1,13 +1,10 @@
 """`robomem data convert`: there and back again, and nothing is lost or made up on the way."""
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "datasets"))
 from dataset_samples import EMBODIMENT, assert_equal_episodes, make_episode
 
 from robomem.cli import run

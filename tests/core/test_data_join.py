@@ -1,11 +1,8 @@
 """`robomem data merge` and `split`: no episode is lost, doubled or changed."""
 
-import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "datasets"))
 from dataset_samples import EMBODIMENT, assert_equal_episodes, make_episode
 
 from robomem.cli import run

@@ -9,12 +9,11 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from run_ends import assert_same_end
 from tiny import write_tiny_dataset
 
@@ -22,16 +21,10 @@ from robomem import checkpoint, cli
 from robomem.datasets.lerobot_reader import EpisodeReader
 from robomem.episode import Episode
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 MOMENT = random.SystemRandom()
 SIMULATION = ("sim.render=lite", "sim.workers=1")
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def kill_and_repeat[T](arguments: list[str], count: Callable[[], int], read: Callable[[], T]) -> T:

@@ -5,7 +5,7 @@ import os
 import resource
 import shutil
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,15 +32,9 @@ from robomem.errors import NonFiniteError, RobomemError, SpecMismatch
 from robomem.train import train
 from robomem.training.learner import learning_rate
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 TESTS = Path(__file__).parents[1]
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")

@@ -2,14 +2,12 @@
 
 import json
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from run_ends import assert_same_end
 from tiny import CONFIG, build_tiny, write_tiny_dataset
 from untrained import untrained
@@ -23,13 +21,7 @@ from robomem.datasets.config import DataConfig
 from robomem.errors import RobomemError
 from robomem.train import train
 
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")

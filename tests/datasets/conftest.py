@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
-sys.path.insert(0, str(Path(__file__).parent))  # for `dataset_samples`
+sys.path.insert(0, str(Path(__file__).parent))  # for what only these tests share
 
 
 @pytest.fixture(scope="session")

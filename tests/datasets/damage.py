@@ -137,9 +137,7 @@ def edited(file: str, edit: Callable[[bytes], bytes]) -> Harm:
 
 def cut(file: str, keep: float) -> Harm:
     """Keep the first part of a file."""
-    return lambda root: (
-        (root / file).write_bytes((data := (root / file).read_bytes())[: int(keep * len(data))]) and None
-    )
+    return edited(file, lambda data: data[: int(keep * len(data))])
 
 
 def remove(path: str) -> Harm:

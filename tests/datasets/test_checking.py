@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -172,8 +173,8 @@ def test_a_repaired_dataset_opens_in_lerobot(videos: Path, tmp_path: Path, hf_ca
 
     damaged, findings = harmed(videos, tmp_path, next(d for d in VIDEO if d.name == "video cut in the middle"))
     repair_dataset(damaged, tmp_path / "repaired", findings)
-    dataset = LeRobotDataset("local/x", root=tmp_path / "repaired")
-    original = LeRobotDataset("local/x", root=videos)
+    dataset: Any = LeRobotDataset("local/x", root=tmp_path / "repaired")
+    original: Any = LeRobotDataset("local/x", root=videos)
     assert (dataset.num_episodes, dataset.num_frames) == (2, 80)
     for row in (0, 41, 79):
         for key in ("observation.images.top", "observation.images.wrist", "action"):

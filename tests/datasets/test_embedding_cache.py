@@ -117,7 +117,7 @@ def test_every_frame_is_encoded_once(source: EpisodeReader, tmp_path: Path) -> N
 
 
 def test_killed_it_goes_on(source: EpisodeReader, dataset: Path, tmp_path: Path) -> None:
-    arguments = [str(Path(__file__).parent), str(tmp_path), str(dataset)]
+    arguments = [str(Path(__file__).parents[1] / "support"), str(tmp_path), str(dataset)]
     killed = subprocess.run([sys.executable, "-c", KILLED, *arguments], capture_output=True, text=True)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     encoder = Means()

@@ -333,7 +333,7 @@ def test_an_interrupted_merge_is_whole_and_mended(
 
 def test_kill_never_loses_a_saved_episode(tmp_path: Path, hf_cache: None) -> None:
     root, clock, saved = tmp_path / "dataset", random.Random(0), ()
-    script = Path(__file__).with_name("dataset_samples.py")
+    script = Path(__file__).parents[1] / "support" / "dataset_samples.py"
     for _ in range(3):
         process = subprocess.Popen([sys.executable, script, root], stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None

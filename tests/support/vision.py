@@ -16,7 +16,7 @@ from transformers import (
     ViTImageProcessor,
 )
 
-SMALL = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+SMALL: dict[str, Any] = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
 
 
 def save_model(folder: Path, family: str = "vit", seed: int = 0) -> Path:
@@ -29,7 +29,8 @@ def save_model(folder: Path, family: str = "vit", seed: int = 0) -> Path:
 
 
 def _make(family: str) -> tuple[Any, Any]:
-    square, images = {"height": 32, "width": 32}, {"image_size": 32, "patch_size": 8}
+    square = {"height": 32, "width": 32}
+    images: dict[str, Any] = {"image_size": 32, "patch_size": 8}
     if family == "vit":
         return ViTForImageClassification(ViTConfig(**SMALL, **images)), ViTImageProcessor(size=square)
     if family == "siglip":
