@@ -140,6 +140,7 @@ def test_interruption_is_clean(program: str) -> None:
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a job in the background ignores it
     )
     assert child.stdout is not None
     assert child.stdout.readline() == "waiting\n"

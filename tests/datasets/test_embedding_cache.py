@@ -32,7 +32,7 @@ from robomem.errors import RobomemError
 EPISODES = 7
 KILLED = """
 import os, signal, sys
-sys.path.insert(0, sys.argv[1])
+sys.path += sys.argv[3:]
 from pathlib import Path
 from test_embedding_cache import Means, cache
 from robomem.datasets.lerobot_reader import EpisodeReader
@@ -41,7 +41,7 @@ def kill(calls):
     if calls == 9:  # the first camera of the fifth episode is encoded, the second is not
         os.kill(os.getpid(), signal.SIGKILL)
 
-cache(Path(sys.argv[2]), EpisodeReader(sys.argv[3]), Means(kill))
+cache(Path(sys.argv[1]), EpisodeReader(sys.argv[2]), Means(kill))
 """
 
 
@@ -117,7 +117,8 @@ def test_every_frame_is_encoded_once(source: EpisodeReader, tmp_path: Path) -> N
 
 
 def test_killed_it_goes_on(source: EpisodeReader, dataset: Path, tmp_path: Path) -> None:
-    arguments = [str(Path(__file__).parents[1] / "support"), str(tmp_path), str(dataset)]
+    here = Path(__file__).parent
+    arguments = [tmp_path, dataset, here, here.parent / "support"]
     killed = subprocess.run([sys.executable, "-c", KILLED, *arguments], capture_output=True, text=True)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     encoder = Means()
