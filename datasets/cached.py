@@ -7,6 +7,8 @@ from threading import Lock
 
 from cachetools import LRUCache
 
+from robomem.datasets.config import FrameCodec
+from robomem.datasets.encoding import EncodedEpisode, encode
 from robomem.episode import Episode
 from robomem.errors import RobomemError
 from robomem.spec import CameraSpec, EmbodimentSpec
@@ -56,6 +58,15 @@ class CachedEpisodes(ABC):
             with self._lock:
                 self._cache[position] = episode
         return episode
+
+    @property
+    def codec(self) -> FrameCodec:
+        """How frames are stored, where RoboMem wrote them; what loses nothing otherwise."""
+        return FrameCodec()
+
+    def encoded(self, position: int, codec: FrameCodec) -> EncodedEpisode:
+        """The episode at a position, ready to be written; see `encode`."""
+        return encode(self[position], self.embodiment, codec)
 
     def __iter__(self) -> Iterator[Episode]:
         """The episodes in order."""

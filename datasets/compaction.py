@@ -1,8 +1,9 @@
-"""Merges the many small files of a recording into files of up to 100 MB.
+"""Merges the many small files of a recording into files of up to 100 MB, and of 200 MB for videos.
 
 New folders are built aside and swapped in by one system call each, the data first. LeRobot reads rows in the order of
-the files' paths and the reader finds an episode by its rank, so the dataset is whole before, between and after the
-swaps; an interruption leaves at most a folder aside and outdated file numbers, which the next opening mends.
+the files' paths and the reader finds an episode by its rank; merged videos have new numbers, and the old ones stay
+until the table of episodes names the new. So the dataset is whole before, between and after the swaps; an interruption
+leaves at most a folder aside, outdated file numbers and videos that nothing names, which the next opening mends.
 """
 
 import logging
@@ -16,18 +17,23 @@ import pyarrow.parquet as pq
 
 from robomem.datasets import lerobot_format as form
 from robomem.datasets.lerobot_index import DatasetIndex, damaged, load_index
+from robomem.datasets.video_frames import remove_unnamed
+from robomem.datasets.video_remux import merge_videos
 from robomem.files import exchange_folders, sync, write_atomic
 
 _ASIDE = ".compaction"
 _logger = logging.getLogger(__name__)
 
 
-def compact(index: DatasetIndex, file_bytes: int = form.FILE_MB * 10**6) -> None:
+def compact(
+    index: DatasetIndex, file_bytes: int = form.FILE_MB * 10**6, video_bytes: int = form.VIDEO_MB * 10**6
+) -> None:
     """Merge small files; does nothing where the file system cannot swap folders.
 
     Args:
         index: The dataset; it must hold nothing uncommitted, and nobody else may write it.
-        file_bytes: Most bytes of a merged file.
+        file_bytes: Most bytes of a merged file of rows.
+        video_bytes: Most bytes of a merged video.
     """
     remove_aside(index.root)
     groups = _groups([file.path for file in index.files], file_bytes)
@@ -40,15 +46,16 @@ def compact(index: DatasetIndex, file_bytes: int = form.FILE_MB * 10**6) -> None
             _logger.warning("%s keeps its small files: this file system cannot swap folders", index.root)
         remove_aside(index.root)
         index = load_index(index.root)
-    if len(index.episode_files) > 1:
-        renumber(index)
+    table = merge_videos(index, index.root / _ASIDE, video_bytes)
+    if len(index.episode_files) > 1 or table != index.episodes:
+        renumber(index, table)
+        remove_unnamed(index.root, index.info, load_index(index.root).episodes)
 
 
-def renumber(index: DatasetIndex) -> None:
+def renumber(index: DatasetIndex, table: pa.Table) -> None:
     """Write the episodes' table as one file that names the data file of each episode."""
     chunks, files = zip(*(form.chunk_and_file(file) for file, _ in index.places), strict=True)
     zeros = [0] * len(files)
-    table = index.episodes
     for name, numbers in (
         ("data/chunk_index", chunks),
         ("data/file_index", files),

@@ -7,6 +7,41 @@ from pathlib import Path
 from robomem.datasets.augment import EpisodeAugmentation
 from robomem.errors import RobomemError
 
+CODECS = ("png", "h264", "av1")
+"""`png` loses nothing; the others are videos, one of each camera."""
+_CRF = {"h264": 18, "av1": 30}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrameCodec:
+    """How the frames of a recorded dataset are stored."""
+
+    codec: str = "png"
+    """`png`, which loses nothing, or a video of each camera: `h264`, or `av1`, which is smaller and slower."""
+    crf: int | None = None
+    """Of videos: 0 is the best quality and the largest file; by default 18 for `h264`, and 30 for `av1`, which looks
+    the same."""
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        if self.codec not in CODECS:
+            raise RobomemError(f"frames.codec={self.codec} is unknown; choose {', '.join(CODECS)}")
+        if self.crf is None:
+            object.__setattr__(self, "crf", _CRF.get(self.codec))
+        elif not self.is_video:
+            raise RobomemError(f"frames.crf={self.crf} is of videos; choose frames.codec=h264 or av1, or leave it out")
+        elif not 0 <= self.crf <= 51:
+            raise RobomemError(f"frames.crf={self.crf} must be from 0 to 51")
+
+    @property
+    def is_video(self) -> bool:
+        """Whether it stores videos, which lose a little."""
+        return self.codec != "png"
+
+    def __str__(self) -> str:
+        """Name and quality."""
+        return f"{self.codec} of crf {self.crf}" if self.is_video else self.codec
+
 
 @dataclass(frozen=True, kw_only=True)
 class MixedIn:

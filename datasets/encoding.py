@@ -1,4 +1,4 @@
-"""Episodes as they are stored: PNG frames, columns and statistics.
+"""Episodes as they are stored: PNG frames or videos, columns and statistics.
 
 `encode` needs no dataset on disk, so the processes that produce episodes call it and send its result, which pickles
 small, to the one process that writes.
@@ -13,6 +13,8 @@ import numpy as np
 from jaxtyping import Float, UInt8
 from numpy import ndarray
 
+from robomem.datasets.config import FrameCodec
+from robomem.datasets.video_encoding import decode_video, encode_video
 from robomem.episode import Episode
 from robomem.errors import RobomemError
 from robomem.spec import EmbodimentSpec
@@ -26,15 +28,27 @@ FeatureStatistics = Mapping[str, ndarray]
 
 
 @dataclass(frozen=True, kw_only=True)
+class StoredFrames:
+    """The frames of a camera through an episode, as they are stored."""
+
+    data: tuple[bytes, ...] | bytes
+    """One PNG per tick, or one mp4 file."""
+    last: UInt8[ndarray, "Y X 3"]
+    """What the last frame is decoded to."""
+    statistics: FeatureStatistics
+    """Of what the frames are decoded to."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class EncodedEpisode:
     """A checked episode, ready to be written."""
 
     embodiment: EmbodimentSpec
     """The specification it was checked against."""
-    frames: Mapping[str, tuple[bytes, ...]]
-    """One PNG per tick, by camera."""
-    last_frames: Mapping[str, UInt8[ndarray, "Y X 3"]]
-    """The last frame of each camera before encoding: what the written file must decode to."""
+    codec: FrameCodec
+    """How the frames are stored."""
+    frames: Mapping[str, StoredFrames]
+    """By camera."""
     columns: Mapping[str, ndarray]
     """By LeRobot feature, (T,) or (T, N)."""
     statistics: Mapping[str, FeatureStatistics]
@@ -50,17 +64,32 @@ class EncodedEpisode:
         return len(self.columns["action"])
 
 
-def encode(episode: Episode, embodiment: EmbodimentSpec) -> EncodedEpisode:
+def encode(episode: Episode, embodiment: EmbodimentSpec, codec: FrameCodec | None = None) -> EncodedEpisode:
     """Check an episode, compress its frames and compute its statistics.
+
+    Args:
+        episode: To be stored.
+        embodiment: The robot of the dataset.
+        codec: How frames are stored; as PNG by default.
 
     Raises:
         SpecMismatch: the episode does not fit the embodiment.
         NonFiniteError: a NaN or an infinity in its numbers.
-        RobomemError: it has no tick.
+        RobomemError: it has no tick, or the codec cannot store its frames.
     """
+    codec = codec or FrameCodec()
     episode.check(embodiment)
     if not len(episode):
         raise RobomemError(f"the episode with seed {episode.seed} has no tick; record at least one")
+    images = {camera.name: episode.images[camera.name] for camera in embodiment.cameras}
+    frames = {name: store(pixels, embodiment.fps, codec) for name, pixels in images.items()}
+    return join(frames, episode, embodiment, codec)
+
+
+def join(
+    frames: Mapping[str, StoredFrames], episode: Episode, embodiment: EmbodimentSpec, codec: FrameCodec
+) -> EncodedEpisode:
+    """Frames that are stored already, and the rest of an episode, whose own images are left alone."""
     columns = {
         "observation.state": np.asarray(episode.proprio, np.float32),
         "action": np.asarray(episode.actions, np.float32),
@@ -68,12 +97,11 @@ def encode(episode: Episode, embodiment: EmbodimentSpec) -> EncodedEpisode:
         "next.success": np.asarray(episode.success, np.bool_),
         "capture_time": np.asarray(episode.timestamps, np.float64),
     }
-    images = {camera.name: episode.images[camera.name] for camera in embodiment.cameras}
-    statistics = {image_feature(name): image_statistics(frames) for name, frames in images.items()}
+    statistics = {image_feature(name): stored.statistics for name, stored in frames.items()}
     return EncodedEpisode(
         embodiment=embodiment,
-        frames={name: tuple(map(encode_png, frames)) for name, frames in images.items()},
-        last_frames={name: np.array(frames[-1]) for name, frames in images.items()},
+        codec=codec,
+        frames=frames,
         columns=columns,
         statistics=statistics | {name: vector_statistics(column) for name, column in columns.items()},
         instruction=episode.instruction,
@@ -81,6 +109,20 @@ def encode(episode: Episode, embodiment: EmbodimentSpec) -> EncodedEpisode:
         success=bool(columns["next.success"].any()),
         provenance=episode.provenance,
     )
+
+
+def store(frames: UInt8[ndarray, "T Y X 3"], fps: int, codec: FrameCodec) -> StoredFrames:
+    """Compress the frames of a camera.
+
+    Raises:
+        RobomemError: the codec cannot store them.
+    """
+    if codec.is_video:
+        data = encode_video(frames, fps, codec)
+        frames = decode_video(data, frames)
+    else:
+        data = tuple(map(encode_png, frames))
+    return StoredFrames(data=data, last=np.array(frames[-1]), statistics=image_statistics(frames))
 
 
 def image_feature(camera: str) -> str:

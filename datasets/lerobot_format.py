@@ -14,6 +14,7 @@ which LeRobot reads rows.
 import io
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +22,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from robomem.datasets.config import FrameCodec
 from robomem.datasets.encoding import EncodedEpisode, FeatureStatistics, image_feature, vector_statistics
-from robomem.spec import EmbodimentSpec
+from robomem.datasets.video_encoding import video_info
+from robomem.spec import CameraSpec, EmbodimentSpec
 
 DATA = "data"
+VIDEOS = "videos"
 EPISODES = "meta/episodes"
 INFO = "meta/info.json"
 STATISTICS = "meta/stats.json"
 TASKS = "meta/tasks.parquet"
 ROBOMEM = "meta/robomem.json"
 
+DATA_PATH = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
+VIDEO_PATH = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
+
 FILES_PER_CHUNK = 1000
 FILE_MB = 100
+VIDEO_MB = 2 * FILE_MB
 _AUTOMATIC = {
     "timestamp": "float32",
     "frame_index": "int64",
@@ -62,34 +70,56 @@ def parquet_files(folder: Path) -> list[Path]:
     return sorted(folder.glob("*/*.parquet"))
 
 
-def new_info(embodiment: EmbodimentSpec) -> dict[str, Any]:
+def video_path(root: Path, feature: str, number: int) -> Path:
+    """Path of the video file of a feature with this running number."""
+    chunk, file = chunk_and_file(number)
+    return root / VIDEO_PATH.format(video_key=feature, chunk_index=chunk, file_index=file)
+
+
+def video_features(features: Features) -> list[str]:
+    """Features whose frames are in video files."""
+    return [name for name, feature in features.items() if feature["dtype"] == "video"]
+
+
+def frame_codec(features: Features) -> FrameCodec:
+    """How a dataset of RoboMem stores its frames; raises `RobomemError` for a codec that it does not write."""
+    for name in video_features(features):
+        info = features[name]["info"]
+        return FrameCodec(codec=info["video.codec"], crf=info.get("video.crf"))
+    return FrameCodec()
+
+
+def new_info(embodiment: EmbodimentSpec, codec: FrameCodec) -> dict[str, Any]:
     """`meta/info.json` of an empty dataset."""
     return {
         "codebase_version": "v3.0",
-        "fps": round(1 / embodiment.action_dt),
-        "features": _features(embodiment),
+        "fps": embodiment.fps,
+        "features": _features(embodiment, codec),
         "total_episodes": 0,
         "total_frames": 0,
         "total_tasks": 0,
         "chunks_size": FILES_PER_CHUNK,
         "data_files_size_in_mb": FILE_MB,
-        "video_files_size_in_mb": 2 * FILE_MB,
-        "data_path": "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet",
-        "video_path": None,
+        "video_files_size_in_mb": VIDEO_MB,
+        "data_path": DATA_PATH,
+        "video_path": VIDEO_PATH if codec.is_video else None,
         "robot_type": None,
         "splits": {},
     }
 
 
-def _features(embodiment: EmbodimentSpec) -> dict[str, dict[str, Any]]:
-    def image(height: int, width: int) -> dict[str, Any]:
-        return {"dtype": "image", "shape": [height, width, 3], "names": ["height", "width", "channels"]}
+def _features(embodiment: EmbodimentSpec, codec: FrameCodec) -> dict[str, dict[str, Any]]:
+    def image(camera: CameraSpec) -> dict[str, Any]:
+        feature = {"shape": [camera.height, camera.width, 3], "names": ["height", "width", "channels"]}
+        if not codec.is_video:
+            return {"dtype": "image", **feature}
+        return {"dtype": "video", **feature, "info": video_info(camera.height, camera.width, embodiment.fps, codec)}
 
     def vector(dtype: str, size: int = 1, names: tuple[str, ...] | None = None) -> dict[str, Any]:
         return {"dtype": dtype, "shape": [size], "names": list(names) if names else None}
 
     return {
-        **{image_feature(c.name): image(c.height, c.width) for c in embodiment.cameras},
+        **{image_feature(camera.name): image(camera) for camera in embodiment.cameras},
         "observation.state": vector("float32", embodiment.proprio.size, embodiment.proprio.names),
         "action": vector("float32", embodiment.action.size, embodiment.action.names),
         "next.reward": vector("float32"),
@@ -103,6 +133,8 @@ def data_schema(features: Features) -> pa.Schema:
     """Arrow schema of the data files, with the metadata by which Hugging Face's viewer knows an image."""
     fields, described = [], {}
     for name, feature in features.items():
+        if feature["dtype"] == "video":
+            continue
         size = feature["shape"][0]
         value = {"dtype": feature["dtype"], "_type": "Value"}
         if feature["dtype"] == "image":
@@ -130,7 +162,8 @@ def automatic_columns(ticks: int, fps: int, episode: int, first_row: int, task: 
 
 def data_table(encoded: EncodedEpisode, automatic: Mapping[str, np.ndarray], schema: pa.Schema) -> pa.Table:
     """Rows of one episode."""
-    columns = {image_feature(name): _image_array(pngs) for name, pngs in encoded.frames.items()}
+    images = {name: frames.data for name, frames in encoded.frames.items() if isinstance(frames.data, tuple)}
+    columns = {image_feature(name): _image_array(pngs) for name, pngs in images.items()}
     columns |= {name: _array(values) for name, values in {**encoded.columns, **automatic}.items()}
     return pa.table([columns[name].cast(schema.field(name).type) for name in schema.names], schema=schema)
 
@@ -168,28 +201,48 @@ def table_bytes(table: pa.Table) -> bytes:
     return sink.getvalue()
 
 
-def episode_row(
-    encoded: EncodedEpisode, automatic: Mapping[str, np.ndarray], data_file: int, episodes_file: int
-) -> pa.Table:
+@dataclass(frozen=True, kw_only=True)
+class FileNumbers:
+    """Running numbers of the files of an episode."""
+
+    data: int
+    episodes: int
+    """Of the episodes' table."""
+    video: int
+    """The same for all cameras; each has a folder of its own."""
+
+
+def episode_row(encoded: EncodedEpisode, automatic: Mapping[str, np.ndarray], numbers: FileNumbers) -> pa.Table:
     """Row of the episodes' table."""
     first = int(automatic["index"][0])
     row: dict[str, Any] = {
         "episode_index": int(automatic["episode_index"][0]),
         "tasks": [encoded.instruction],
         "length": len(encoded),
-        **dict(zip(("data/chunk_index", "data/file_index"), chunk_and_file(data_file), strict=True)),
+        **place("data", numbers.data),
         "dataset_from_index": first,
         "dataset_to_index": first + len(encoded),
         "seed": encoded.seed,
         "success": encoded.success,
         "provenance": json.dumps(dict(encoded.provenance), sort_keys=True),
     }
-    for feature, numbers in all_statistics(encoded, automatic).items():
-        row |= {f"stats/{feature}/{name}": value.tolist() for name, value in numbers.items()}
-    row |= dict(
-        zip(("meta/episodes/chunk_index", "meta/episodes/file_index"), chunk_and_file(episodes_file), strict=True)
-    )
+    for feature, statistics in all_statistics(encoded, automatic).items():
+        row |= {f"stats/{feature}/{name}": value.tolist() for name, value in statistics.items()}
+    for camera in encoded.frames if encoded.codec.is_video else ():
+        feature = f"{VIDEOS}/{image_feature(camera)}"
+        row |= place(feature, numbers.video) | clip_times(feature, 0, len(encoded), encoded.embodiment.fps)
+    row |= place(EPISODES, numbers.episodes)
     return pa.table({name: [value] for name, value in row.items()})
+
+
+def place(prefix: str, number: int) -> dict[str, int]:
+    """Columns of the episodes' table that tell a file by its running number."""
+    return dict(zip((f"{prefix}/chunk_index", f"{prefix}/file_index"), chunk_and_file(number), strict=True))
+
+
+def clip_times(prefix: str, first: int, count: int, fps: int) -> dict[str, float]:
+    """Columns of the episodes' table that tell `count` frames of a video, beginning with frame `first`."""
+    return {f"{prefix}/from_timestamp": first / fps, f"{prefix}/to_timestamp": (first + count) / fps}
 
 
 def all_statistics(encoded: EncodedEpisode, automatic: Mapping[str, np.ndarray]) -> Mapping[str, FeatureStatistics]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -70,6 +71,17 @@ def load_index(root: Path) -> DatasetIndex:
     index = DatasetIndex(root, embodiment, own["provenance"], info, files, episode_files, episodes)
     _check_lengths(index)
     return index
+
+
+def episode_statistics(episodes: pa.Table) -> list[dict[str, dict[str, np.ndarray]]]:
+    """Statistics of each episode, by feature, as its row tells them."""
+    parts: list[dict[str, dict[str, np.ndarray]]] = [{} for _ in range(len(episodes))]
+    for column in episodes.column_names:
+        if column.startswith("stats/"):
+            _, feature, name = column.split("/")
+            for part, value in zip(parts, episodes[column].to_pylist(), strict=True):
+                part.setdefault(feature, {})[name] = np.array(value)
+    return parts
 
 
 def damaged(path: Path, why: object) -> RobomemError:

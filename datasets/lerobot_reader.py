@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,11 @@ from numpy import ndarray
 from robomem.datasets import lerobot_format as form
 from robomem.datasets.assembly import freeze
 from robomem.datasets.cached import CachedEpisodes, choose_episodes
-from robomem.datasets.encoding import decode_png, image_feature
-from robomem.datasets.lerobot_index import damaged, load_index, reading
+from robomem.datasets.config import FrameCodec
+from robomem.datasets.encoding import EncodedEpisode, FeatureStatistics, StoredFrames, decode_png, image_feature, join
+from robomem.datasets.lerobot_index import damaged, episode_statistics, load_index, reading
 from robomem.datasets.video_frames import CLIP_COLUMNS, find_clip, read_clip
+from robomem.datasets.video_remux import cut_clip
 from robomem.episode import Episode
 from robomem.errors import NonFiniteError
 from robomem.spec import CameraSpec, EmbodimentSpec
@@ -37,9 +40,8 @@ class EpisodeReader(CachedEpisodes):
         """
         self._index = load_index(Path(root))
         super().__init__(choose_episodes(Path(root), self._index.info["total_episodes"], episodes), cache_bytes)
-        features = {camera.name: image_feature(camera.name) for camera in self.embodiment.cameras}
-        self._videos = {f for f in features.values() if self._index.info["features"][f]["dtype"] == "video"}
-        clips = [f"videos/{feature}/{column}" for feature in self._videos for column in CLIP_COLUMNS]
+        self._videos = form.video_features(self._index.info["features"])
+        clips = [f"{form.VIDEOS}/{feature}/{column}" for feature in self._videos for column in CLIP_COLUMNS]
         with reading(self._index.root / form.EPISODES):
             self._rows = (
                 self._index.episodes.select(
@@ -78,17 +80,52 @@ class EpisodeReader(CachedEpisodes):
         """Whether each episode reached success at any tick."""
         return tuple(row["success"] for row in self._rows)
 
-    def _read(self, position: int, cameras: Sequence[CameraSpec]) -> Episode:
+    @property
+    def codec(self) -> FrameCodec:
+        """How frames are stored."""
+        return form.frame_codec(self._index.info["features"])
+
+    def encoded(self, position: int, codec: FrameCodec) -> EncodedEpisode:
+        """The episode at a position, ready to be written; its frames are copied if they are stored so already."""
+        if codec != self.codec:
+            return super().encoded(position, codec)
+        episode, index = self.without_images(position), self.indices[position]
+        (statistics,) = episode_statistics(self._index.episodes.slice(index, 1))
+        frames = {
+            camera.name: self._stored(position, camera, statistics[image_feature(camera.name)])
+            for camera in self.embodiment.cameras
+        }
+        return join(frames, episode, self.embodiment, codec)
+
+    def _stored(self, position: int, camera: CameraSpec, statistics: FeatureStatistics) -> StoredFrames:
+        """The frames of a camera as they lie in its file."""
+        feature = image_feature(camera.name)
+        if feature in self._videos:
+            clip = find_clip(self._index.root, self._index.info, self._rows[position], feature)
+            last = replace(clip, first=clip.first + clip.count - 1, count=1)
+            return StoredFrames(
+                data=cut_clip(clip), last=read_clip(last, camera.height, camera.width)[0], statistics=statistics
+            )
+        table, path = self._read_rows(position, [feature])
+        last = read_images(table[feature].slice(len(table) - 1), camera, path)[0]
+        pngs = table[feature].combine_chunks().field("bytes").to_pylist()
+        return StoredFrames(data=tuple(pngs), last=last, statistics=statistics)
+
+    def _read_rows(self, position: int, columns: Sequence[str]) -> tuple[pa.Table, Path]:
+        """Columns of an episode's rows, and the file that they lie in."""
         file, group = self._places[self.indices[position]]
-        path = self._index.files[file].path
-        names = ["observation.state", "action", "capture_time", "next.reward", "next.success"]
-        metadata = self._index.files[file].metadata
+        path, metadata = self._index.files[file].path, self._index.files[file].metadata
         with reading(path), pq.ParquetFile(path, metadata=metadata, page_checksum_verification=True) as parquet:
-            frames = [feature for camera in cameras if (feature := image_feature(camera.name)) not in self._videos]
-            table = parquet.read_row_group(group, ["episode_index", *names, *frames])
+            table = parquet.read_row_group(group, ["episode_index", *columns])
         found = table["episode_index"][0].as_py()
         if found != self.indices[position]:
             raise damaged(path, f"it holds episode {found} in the place of episode {self.indices[position]}")
+        return table, path
+
+    def _read(self, position: int, cameras: Sequence[CameraSpec]) -> Episode:
+        names = ["observation.state", "action", "capture_time", "next.reward", "next.success"]
+        frames = [feature for camera in cameras if (feature := image_feature(camera.name)) not in self._videos]
+        table, path = self._read_rows(position, [*names, *frames])
         row = self._rows[position]
         with reading(path):
             proprio, actions, timestamps, reward, success = (read_values(table[name]) for name in names)

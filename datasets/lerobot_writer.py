@@ -1,8 +1,8 @@
 """Writes episodes as a LeRobotDataset v3 such that a saved episode is never lost.
 
-An episode is two durable files of its own (rows, and a row of the episodes' table); replacing `meta/info.json`, which
-counts them, is the commit. What a killed writer left beyond that count is removed at the next opening. Closing merges
-the small files.
+An episode is durable files of its own (videos, if any, its rows, and a row of the episodes' table); replacing
+`meta/info.json`, which counts them, is the commit. What a killed writer left beyond that count is removed at the next
+opening. Closing merges the small files.
 """
 
 from collections.abc import Mapping
@@ -13,10 +13,12 @@ from typing import Any, Self
 from robomem.datasets import lerobot_format as form
 from robomem.datasets.commit import commit, load_committed
 from robomem.datasets.compaction import compact, is_renumbered, remove_aside, renumber
+from robomem.datasets.config import FrameCodec
 from robomem.datasets.encoding import EncodedEpisode, encode
 from robomem.datasets.lerobot_index import DatasetIndex, is_dataset, load_index
+from robomem.datasets.video_frames import remove_unnamed
 from robomem.episode import Episode
-from robomem.errors import RobomemError
+from robomem.errors import RobomemError, SpecMismatch
 from robomem.files import acquire, disk_guard, write_json
 from robomem.spec import EmbodimentSpec
 
@@ -27,17 +29,23 @@ class EpisodeWriter:
     """Appends episodes to a dataset, new or existing, as its only writer; use it as a context manager."""
 
     def __init__(
-        self, root: Path | str, embodiment: EmbodimentSpec, *, provenance: Mapping[str, Any] | None = None
+        self,
+        root: Path | str,
+        embodiment: EmbodimentSpec,
+        *,
+        codec: FrameCodec | None = None,
+        provenance: Mapping[str, Any] | None = None,
     ) -> None:
         """Open a dataset for writing and mend what an interrupted writer left.
 
         Args:
             root: Its folder: missing, empty, or a dataset of the same embodiment.
             embodiment: The robot of the episodes.
+            codec: How frames are stored; by default as the dataset does, and as PNG in a new one.
             provenance: JSON values that describe a new dataset as a whole; those of an existing one stay.
 
         Raises:
-            SpecMismatch: the dataset has another embodiment.
+            SpecMismatch: the dataset has another embodiment, or stores frames otherwise.
             RobomemError: another process writes it, the folder holds something else, a file of it is damaged, or the
                 disk is full.
         """
@@ -49,8 +57,11 @@ class EpisodeWriter:
             self._lock = acquire(self.root / _LOCK, busy)
             try:
                 if not is_dataset(self.root):
-                    _create(self.root, embodiment, provenance or {})
+                    _create(self.root, embodiment, codec or FrameCodec(), provenance or {})
                 index = _recover(self.root, embodiment)
+                self.codec: FrameCodec = form.frame_codec(index.info["features"])
+                """How frames are stored."""
+                self._check_codec(codec or self.codec)
                 self._committed = load_committed(index)
             except BaseException:
                 self._lock.release()
@@ -89,13 +100,21 @@ class EpisodeWriter:
         """
         if not self._lock.is_locked:
             raise RuntimeError("save() on a closed EpisodeWriter")
-        encoded = encode(episode, self.embodiment) if isinstance(episode, Episode) else episode
+        encoded = encode(episode, self.embodiment, self.codec) if isinstance(episode, Episode) else episode
         mine, theirs = f"the dataset {self.root}", f"the episode of seed {encoded.seed}"
         self.embodiment.check(encoded.embodiment, mine, theirs, "record it with the dataset's robot")
+        self._check_codec(encoded.codec)
         with disk_guard(self.root, f"the episode of seed {encoded.seed} was not saved"):
             self._committed = commit(self.root, self._committed, encoded)
         self._seeds.append(encoded.seed)
         return len(self) - 1
+
+    def _check_codec(self, codec: FrameCodec) -> None:
+        if codec != self.codec:
+            raise SpecMismatch(
+                f"the dataset {self.root} stores frames as {self.codec}, not as {codec}; "
+                "choose its codec or give another folder"
+            )
 
     def close(self) -> None:
         """Merge small files and let other writers in.
@@ -136,9 +155,9 @@ def _refuse_foreign(root: Path) -> None:
         )
 
 
-def _create(root: Path, embodiment: EmbodimentSpec, provenance: Mapping[str, Any]) -> None:
+def _create(root: Path, embodiment: EmbodimentSpec, codec: FrameCodec, provenance: Mapping[str, Any]) -> None:
     write_json(root / form.ROBOMEM, {"embodiment": embodiment.to_dict(), "provenance": dict(provenance)})
-    write_json(root / form.INFO, form.new_info(embodiment))
+    write_json(root / form.INFO, form.new_info(embodiment, codec))
 
 
 def _recover(root: Path, embodiment: EmbodimentSpec) -> DatasetIndex:
@@ -152,7 +171,8 @@ def _recover(root: Path, embodiment: EmbodimentSpec) -> DatasetIndex:
     for path in found:
         if path not in kept:
             path.unlink()
+    remove_unnamed(root, index.info, index.episodes)
     if not is_renumbered(index):
-        renumber(index)
+        renumber(index, index.episodes)
         index = load_index(root)
     return index

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from robomem.datasets.config import FrameCodec
+from robomem.datasets.encoding import EncodedEpisode
 from robomem.datasets.source import EpisodeSource
 from robomem.episode import Episode
 from robomem.spec import EmbodimentSpec
@@ -72,6 +74,17 @@ class Mixture:
     def __iter__(self) -> Iterator[Episode]:
         """The episodes in order."""
         return (episode for source in self._sources for episode in source)
+
+    @property
+    def codec(self) -> FrameCodec:
+        """That of all sources; where they differ, what loses nothing."""
+        codecs = {source.codec for source in self._sources}
+        return codecs.pop() if len(codecs) == 1 else FrameCodec()
+
+    def encoded(self, position: int, codec: FrameCodec) -> EncodedEpisode:
+        """The episode at a position, ready to be written."""
+        source, position = self._find(position)
+        return source.encoded(position, codec)
 
     def without_images(self, position: int) -> Episode:
         """The episode at a position with no camera."""

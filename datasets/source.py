@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Any, Protocol
 
+from robomem.datasets.config import FrameCodec
+from robomem.datasets.encoding import EncodedEpisode
 from robomem.episode import Episode
 from robomem.spec import EmbodimentSpec
 
@@ -50,6 +52,15 @@ class EpisodeSource(Protocol):
 
     def __iter__(self) -> Iterator[Episode]:
         """The episodes in order."""
+        ...
+
+    @property
+    def codec(self) -> FrameCodec:
+        """How frames are stored, where RoboMem wrote them; what loses nothing otherwise."""
+        ...
+
+    def encoded(self, position: int, codec: FrameCodec) -> EncodedEpisode:
+        """The episode at a position, ready to be written; frames that are stored so already are not encoded again."""
         ...
 
     def without_images(self, position: int) -> Episode:

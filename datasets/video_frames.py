@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from jaxtyping import UInt8
 from numpy import ndarray
 
-from robomem.datasets.lerobot_format import EPISODES
+from robomem.datasets import lerobot_format as form
 from robomem.datasets.lerobot_index import damaged, reading
 
 _REORDERED = 16
@@ -48,14 +49,43 @@ def find_clip(root: Path, info: Mapping[str, Any], row: Mapping[str, Any], featu
     Raises:
         RobomemError: the row has no such video, or the video has another number of frames than the episode has ticks.
     """
-    with reading(root / EPISODES):
-        chunk, file, start, stop = (row[f"videos/{feature}/{column}"] for column in CLIP_COLUMNS)
+    with reading(root / form.EPISODES):
+        chunk, file, start, stop = (row[f"{form.VIDEOS}/{feature}/{column}"] for column in CLIP_COLUMNS)
         path = root / info["video_path"].format(video_key=feature, chunk_index=chunk, file_index=file)
         first, end = round(start * info["fps"]), round(stop * info["fps"])
     if end - first != row["length"]:
         what = f"{end - first} frames of {feature} for the {row['length']} ticks of episode {row['episode_index']}"
-        raise damaged(root / EPISODES, f"it counts {what}")
+        raise damaged(root / form.EPISODES, f"it counts {what}")
     return Clip(path=path, episode=row["episode_index"], first=first, count=row["length"], fps=info["fps"])
+
+
+def named_videos(info: Mapping[str, Any], episodes: pa.Table) -> dict[str, list[int]]:
+    """Running number of the video file of each episode, by feature, in a dataset of RoboMem."""
+    numbers = {}
+    for feature in form.video_features(info["features"]) if len(episodes) else ():
+        chunks, files = (episodes[f"{form.VIDEOS}/{feature}/{part}_index"].to_pylist() for part in ("chunk", "file"))
+        numbers[feature] = [chunk * form.FILES_PER_CHUNK + file for chunk, file in zip(chunks, files, strict=True)]
+    return numbers
+
+
+def next_video(info: Mapping[str, Any], episodes: pa.Table) -> int:
+    """The first running number that no video file of a dataset of RoboMem has."""
+    return 1 + max((number for numbers in named_videos(info, episodes).values() for number in numbers), default=-1)
+
+
+def remove_unnamed(root: Path, info: Mapping[str, Any], episodes: pa.Table) -> None:
+    """Remove the video files of a dataset of RoboMem that no committed episode is in, and folders that are empty."""
+    named = {
+        form.video_path(root, feature, number)
+        for feature, numbers in named_videos(info, episodes).items()
+        for number in numbers
+    }
+    for path in (root / form.VIDEOS).glob("*/*/*.mp4"):
+        if path not in named:
+            path.unlink()
+    for folder in (root / form.VIDEOS).glob("*/*"):
+        if not any(folder.iterdir()):
+            folder.rmdir()
 
 
 def read_clip(clip: Clip, height: int, width: int) -> UInt8[ndarray, "T Y X 3"]:

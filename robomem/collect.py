@@ -36,6 +36,7 @@ def collect(config: CollectConfig) -> Path:
 
 def _is_complete(config: CollectConfig) -> bool:
     """Whether there is a dataset that was recorded as this command would, and is as long; its merging is finished."""
+    from robomem.datasets.lerobot_format import frame_codec
     from robomem.datasets.lerobot_index import is_dataset, load_index
     from robomem.datasets.lerobot_writer import EpisodeWriter
     from robomem.sim.demonstrate import recording
@@ -45,7 +46,9 @@ def _is_complete(config: CollectConfig) -> bool:
         return False
     index = load_index(root)
     found = index.info["total_episodes"]
-    if found < config.episodes or _changes(index.provenance, recording(config.sim, config.demonstration)):
+    if found < config.episodes or frame_codec(index.info["features"]) != config.frames:
+        return False
+    if _changes(index.provenance, recording(config.sim, config.demonstration)):
         return False
     EpisodeWriter(root, index.embodiment).close()
     print(f"nothing to record: {root} holds {found} episodes, {config.episodes} are asked for")  # noqa: T201
@@ -60,7 +63,7 @@ def _record(config: CollectConfig) -> None:
     count = min(config.sim.workers or os.cpu_count() or 1, config.episodes)
     with closing(WorkerProcesses(partial(_Recorder, config), count)) as workers:
         embodiment, provenance = workers.call([0], "describe", [()])[0]
-        with EpisodeWriter(config.root, embodiment, provenance=provenance) as writer:
+        with EpisodeWriter(config.root, embodiment, codec=config.frames, provenance=provenance) as writer:
             if changes := _changes(writer.provenance, provenance):
                 raise RobomemError(f"{writer.root} was recorded otherwise ({changes}); give another root=")
             _fill(writer, workers, config)
@@ -144,7 +147,7 @@ class _Recorder:
         from robomem.datasets.encoding import encode
 
         episode = self._demonstrator.demonstrate(seed, self._config.keep_failures)
-        return seed, None if episode is None else encode(episode, self._demonstrator.embodiment)
+        return seed, None if episode is None else encode(episode, self._demonstrator.embodiment, self._config.frames)
 
 
 @hydra_program("collect", CollectConfig)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
-from robomem.datasets.config import DataConfig
+from robomem.datasets.config import DataConfig, FrameCodec
 from robomem.errors import RobomemError, nearest
 from robomem.sim.config import Demonstration, SimConfig
 
@@ -156,6 +156,8 @@ class CollectConfig:
     """Seeds to try at most."""
     keep_failures: bool = False
     """Record episodes in which the oracle fails as well."""
+    frames: FrameCodec = field(default_factory=FrameCodec)
+    """How frames are stored."""
     paths: PathsConfig = field(default_factory=PathsConfig)
 
     def __post_init__(self) -> None:

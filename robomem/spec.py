@@ -54,6 +54,11 @@ class EmbodimentSpec:
     action_dt: float
     """Seconds between two actions."""
 
+    @property
+    def fps(self) -> int:
+        """Actions per second as a whole number of at least 1: the nominal rate of recorded videos and datasets."""
+        return max(1, round(1 / self.action_dt))
+
     def check(self, other: "EmbodimentSpec", mine: str, theirs: str, fix: str) -> None:
         """Raise `SpecMismatch` naming every differing field, both sides (`mine`, `theirs`), and what to do (`fix`)."""
         differences = [

@@ -13,13 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from robomem.datasets import lerobot_format as form
-from robomem.datasets.checking.info import DATA_PATH, VIDEO_PATH
 from robomem.datasets.checking.layout import claims
 from robomem.datasets.checking.recordings import fields, instruction, read_images, read_vectors
 from robomem.datasets.checking.scan import Segment, read_segment
 from robomem.datasets.checking.survey import Survey
 from robomem.datasets.checking.table import join_rows, join_statistics, lacks_image_statistics, statistics_columns
-from robomem.datasets.checking.videos import video_features, video_file
+from robomem.datasets.checking.videos import video_file
 from robomem.files import write_atomic, write_json
 
 _RENUMBERED = ("frame_index", "episode_index", "index", "task_index")
@@ -41,7 +40,9 @@ class EpisodeCopy:
         self._segments = [claimed[episode][0] for episode in episodes]
         self._texts = [instruction(survey, segment) for segment in self._segments]
         self._tasks = list(dict.fromkeys(self._texts))
-        self._videos: dict[str, dict[str, int]] = {feature: {} for feature in video_features(survey)}
+        self._videos: dict[str, dict[str, int]] = {
+            feature: {} for feature in form.video_features(survey.info["features"])
+        }
         self._rows: list[dict[str, Any]] = []
         self._ticks = 0
 
@@ -75,7 +76,7 @@ class EpisodeCopy:
         row |= {"episode_index": number, "tasks": [text]}
         row |= {"length": segment.rows, "dataset_from_index": self._ticks}
         row["dataset_to_index"] = self._ticks = self._ticks + segment.rows
-        row |= _numbers("data", file) | _numbers("meta/episodes", 0)
+        row |= form.place("data", file) | form.place(form.EPISODES, 0)
         row |= self._video_places(segment.episode) | self._own_columns(segment, table)
         missing = lacks_image_statistics(row, fields(survey))
         images = dict(read_images(survey, segment, table, missing, [])) if missing else {}
@@ -96,14 +97,13 @@ class EpisodeCopy:
         for feature, numbers in self._videos.items():
             file = video_file(self._survey, episode, feature)
             if file is not None:
-                places |= _numbers(f"videos/{feature}", numbers.setdefault(file, len(numbers)))
+                places |= form.place(f"{form.VIDEOS}/{feature}", numbers.setdefault(file, len(numbers)))
         return places
 
     def _copy_videos(self) -> None:
         for feature, numbers in self._videos.items():
             for file, number in numbers.items():
-                chunk, place = form.chunk_and_file(number)
-                target = self._folder / VIDEO_PATH.format(video_key=feature, chunk_index=chunk, file_index=place)
+                target = form.video_path(self._folder, feature, number)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(self._survey.root / file, target)
 
@@ -115,8 +115,8 @@ class EpisodeCopy:
             "total_frames": self._ticks,
             "total_tasks": len(self._tasks),
             "splits": {"train": f"0:{episodes}"},
-            "data_path": DATA_PATH,
-            "video_path": VIDEO_PATH if self._videos else None,
+            "data_path": form.DATA_PATH,
+            "video_path": form.VIDEO_PATH if self._videos else None,
         }
         table = join_rows(self._rows, survey.row_schema)
         write_atomic(form.parquet_path(self._folder / form.EPISODES, 0), form.table_bytes(table))
@@ -132,8 +132,3 @@ def _known_columns(row: Mapping[str, Any], features: Collection[str]) -> dict[st
     return {
         name: value for name, value in row.items() if not name.startswith("stats/") or name.split("/")[1] in features
     }
-
-
-def _numbers(prefix: str, number: int) -> dict[str, int]:
-    chunk, file = form.chunk_and_file(number)
-    return {f"{prefix}/chunk_index": chunk, f"{prefix}/file_index": file}

@@ -15,9 +15,6 @@ from robomem.datasets.schema import _lerobot_field
 from robomem.errors import RobomemError
 from robomem.spec import EmbodimentSpec
 
-DATA_PATH = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
-VIDEO_PATH = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
-
 
 def read_document(root: Path, file: str) -> dict[str, Any] | Finding:
     """A JSON file that holds a mapping, or why there is none."""
@@ -117,8 +114,8 @@ def rebuild_info(
     schema = files[0].schema if files else pa.schema([])
     features = {field.name: _feature(root, files[0], field) for field in schema}
     for folder in sorted((root / "videos").glob("*")):
-        if shape := _video_shape(folder):
-            features[folder.name] = {"dtype": "video", "shape": shape, "names": ["height", "width", "channels"]}
+        if feature := _video_feature(folder):
+            features[folder.name] = feature
     if embodiment:
         names = {"observation.state": embodiment.proprio.names, "action": embodiment.action.names}
         features |= {key: {**features[key], "names": list(value)} for key, value in names.items() if key in features}
@@ -134,9 +131,9 @@ def rebuild_info(
         "total_tasks": 0,
         "chunks_size": form.FILES_PER_CHUNK,
         "data_files_size_in_mb": form.FILE_MB,
-        "video_files_size_in_mb": 2 * form.FILE_MB,
-        "data_path": DATA_PATH,
-        "video_path": VIDEO_PATH if video else None,
+        "video_files_size_in_mb": form.VIDEO_MB,
+        "data_path": form.DATA_PATH,
+        "video_path": form.VIDEO_PATH if video else None,
         "robot_type": None,
         "splits": {},
     }
@@ -171,7 +168,7 @@ def _image_shape(root: Path, scanned: ScannedFile, name: str) -> list[int] | Non
     return None
 
 
-def _video_shape(folder: Path) -> list[int] | None:
+def _video_feature(folder: Path) -> dict[str, Any] | None:
     import av
     from av.error import FFmpegError
 
@@ -179,7 +176,8 @@ def _video_shape(folder: Path) -> list[int] | None:
         try:
             with av.open(str(path)) as container:
                 stream = container.streams.video[0]
-                return [stream.height, stream.width, 3]
+                shape, info = [stream.height, stream.width, 3], {"video.codec": stream.codec.canonical_name}
+                return {"dtype": "video", "shape": shape, "names": ["height", "width", "channels"], "info": info}
         except (FFmpegError, OSError, IndexError):
             continue
     return None

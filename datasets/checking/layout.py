@@ -153,6 +153,6 @@ def _check_fps(survey: Survey) -> Iterator[Finding]:
     told = survey.info["fps"]
     if survey.fps != told:
         yield Finding(check="wrong-fps", file=form.INFO, what=f"fps is {told}, the timestamps are of {survey.fps:.4g}")
-    elif survey.embodiment and survey.embodiment.action_dt < 2 and told != round(1 / survey.embodiment.action_dt):
+    elif survey.embodiment and told != survey.embodiment.fps:
         what = f"fps is {told}, but this has {survey.embodiment.action_dt} s between actions"
         yield Finding(check="wrong-rate", file=form.ROBOMEM, what=what)

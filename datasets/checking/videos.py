@@ -5,11 +5,7 @@ from pathlib import Path
 
 from robomem.datasets.checking.finding import Finding, one_line
 from robomem.datasets.checking.survey import Survey
-
-
-def video_features(survey: Survey) -> list[str]:
-    """Features whose frames are in video files."""
-    return [name for name, feature in survey.info["features"].items() if feature["dtype"] == "video"]
+from robomem.datasets.lerobot_format import video_features
 
 
 def video_file(survey: Survey, episode: int, feature: str) -> str | None:
@@ -24,7 +20,8 @@ def video_file(survey: Survey, episode: int, feature: str) -> str | None:
 
 def check_videos(survey: Survey) -> Iterator[Finding]:
     """A finding for each video file that is missing or cannot be opened."""
-    named = {video_file(survey, episode, feature) for feature in video_features(survey) for episode in survey.rows}
+    features = video_features(survey.info["features"])
+    named = {video_file(survey, episode, feature) for feature in features for episode in survey.rows}
     for file in sorted(file for file in named if file is not None):
         path = survey.root / file
         if not path.is_file():

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from robomem.data.writing import frame_options
 from robomem.errors import RobomemError
 
 
@@ -31,12 +32,21 @@ class Part(click.ParamType):
     "--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Of the order in which to share."
 )
 @click.option("--mapping", default="auto", show_default=True, help="Schema mapping of SOURCE.")
-def main(source: Path, target: Path, parts: tuple[tuple[str, float], ...], seed: int, mapping: str) -> None:
+@frame_options
+def main(
+    source: Path,
+    target: Path,
+    parts: tuple[tuple[str, float], ...],
+    seed: int,
+    mapping: str,
+    codec: str,
+    crf: int | None,
+) -> None:
     """Share out the episodes of SOURCE, of any format, among LeRobotDatasets v3 in folders TARGET/NAME.
 
     Every episode goes to one of them, as a whole. A split that was stopped goes on when it is given again.
     """
-    from robomem.data.subset import share_out, write
+    from robomem.data.writing import choose_codec, share_out, write
     from robomem.datasets.open import open_source
 
     shares = dict(parts)
@@ -45,6 +55,7 @@ def main(source: Path, target: Path, parts: tuple[tuple[str, float], ...], seed:
             f"--into names {len(parts)} parts with shares of {sum(s for _, s in parts):g} in all; give each "
             "name once, and shares that make 1"
         )
-    total = len(open_source(source, mapping=mapping))
-    for name, episodes in share_out(total, shares, seed).items():
-        write(open_source(source, episodes, mapping=mapping), target / name)
+    whole = open_source(source, mapping=mapping)
+    frames = choose_codec(whole, codec, crf)
+    for name, episodes in share_out(len(whole), shares, seed).items():
+        write(open_source(source, episodes, mapping=mapping), target / name, frames)

@@ -6,7 +6,7 @@ import pytest
 from dataset_samples import EMBODIMENT, assert_equal_episodes, make_episode
 
 from robomem.cli import run
-from robomem.data.subset import share_out
+from robomem.data.writing import share_out
 from robomem.datasets.lerobot_reader import EpisodeReader
 from robomem.datasets.lerobot_writer import EpisodeWriter
 from robomem.errors import RobomemError

@@ -6,6 +6,8 @@ from typing import Any
 
 from dataset_samples import EMBODIMENT, make_episode, vector_spec
 
+from robomem.datasets.config import FrameCodec
+from robomem.datasets.encoding import EncodedEpisode, encode
 from robomem.datasets.mapping import SchemaMapping, VectorMapping
 from robomem.episode import Episode
 from robomem.spec import EmbodimentSpec
@@ -69,6 +71,11 @@ class Samples:
     @property
     def successes(self) -> tuple[bool, ...]:
         return (True,) * self.count
+
+    codec = FrameCodec()
+
+    def encoded(self, position: int, codec: FrameCodec) -> EncodedEpisode:
+        return encode(self[position], self.embodiment, codec)
 
     def __len__(self) -> int:
         return self.count

@@ -22,6 +22,7 @@ from dataset_samples import EMBODIMENT, assert_equal_episodes, make_episode
 from robomem import files
 from robomem.datasets import compaction
 from robomem.datasets import lerobot_format as form
+from robomem.datasets.config import FrameCodec
 from robomem.datasets.encoding import encode
 from robomem.datasets.lerobot_index import load_index
 from robomem.datasets.lerobot_reader import EpisodeReader
@@ -93,8 +94,10 @@ def test_format_is_the_one_that_lerobot_makes(tmp_path: Path) -> None:
     from lerobot.datasets.io_utils import load_stats
 
     episodes = write(tmp_path, range(4))
-    info = form.new_info(EMBODIMENT)
-    theirs = create_empty_dataset_info("v3.0", 20, form.new_info(EMBODIMENT)["features"], use_videos=False)
+    info = form.new_info(EMBODIMENT, FrameCodec())
+    theirs = create_empty_dataset_info(
+        "v3.0", 20, form.new_info(EMBODIMENT, FrameCodec())["features"], use_videos=False
+    )
     assert info == json.loads(json.dumps(theirs.to_dict()))
     features = {name: {**feature, "shape": tuple(feature["shape"])} for name, feature in info["features"].items()}
     schema = get_hf_features_from_features(features).arrow_schema
@@ -335,7 +338,7 @@ def test_kill_never_loses_a_saved_episode(tmp_path: Path, hf_cache: None) -> Non
     root, clock, saved = tmp_path / "dataset", random.Random(0), ()
     script = Path(__file__).parents[1] / "support" / "dataset_samples.py"
     for _ in range(3):
-        process = subprocess.Popen([sys.executable, script, root], stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen([sys.executable, script, root, "png"], stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         first = process.stdout.readline()
         time.sleep(clock.uniform(0, 0.4))

@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from robomem.datasets.convert import compare, write_lerobot
+from robomem.datasets.config import FrameCodec
+from robomem.datasets.convert import compare, encoding_threads, write_lerobot
 from robomem.datasets.lerobot_reader import EpisodeReader
 from robomem.datasets.npz_source import NpzSource
 from robomem.datasets.open import open_source
@@ -63,7 +64,8 @@ def test_episodes_are_read_in_the_order_of_their_numbers(root: Path) -> None:
 
 def test_they_become_a_lerobot_dataset_and_train(root: Path, tmp_path: Path) -> None:
     source, target = open_source(root), tmp_path / "lerobot"
-    write_lerobot(source, target, 2, lambda done: None)
+    with encoding_threads(source, FrameCodec(), 2) as encoders:
+        write_lerobot(source, target, encoders, lambda done: None)
     compare(source, EpisodeReader(target), lambda done: None)
     ours, theirs = (list(SequenceBatches(open_source(folder), 2, 4, 2, seed=0).epoch(0)) for folder in (root, target))
     assert len(ours) == len(theirs) > 0

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from robomem.datasets.config import FrameCodec
 from robomem.datasets.lerobot_writer import EpisodeWriter
 from robomem.episode import Episode
 from robomem.spec import CameraSpec, EmbodimentSpec, VectorSpec
@@ -60,14 +61,14 @@ def assert_equal_episodes(found: Episode, expected: Episode) -> None:
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), strict=True)
 
 
-def record_forever(root: Path) -> None:
+def record_forever(root: Path, codec: FrameCodec) -> None:
     """Save episode after episode, closing (and so merging) after every fourth; print each seed once it is saved."""
     while True:
-        with EpisodeWriter(root, EMBODIMENT) as writer:
+        with EpisodeWriter(root, EMBODIMENT, codec=codec) as writer:
             for seed in range(len(writer), len(writer) + 4):
                 writer.save(make_episode(seed))
                 print(seed, flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":
-    record_forever(Path(sys.argv[1]))
+    record_forever(Path(sys.argv[1]), FrameCodec(codec=sys.argv[2]))
