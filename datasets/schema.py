@@ -6,14 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from robomem.datasets import lerobot_format as form
 from robomem.datasets import rlds_format
 from robomem.datasets.lerobot_index import damaged, read_keys, reading
-from robomem.datasets.npz_format import LENGTH, episode_paths, load_arrays
+from robomem.datasets.npz_format import episode_paths, load_arrays
 from robomem.errors import RobomemError
 from robomem.files import read_json
 
 LEROBOT, RLDS, NPZ = "lerobot", "rlds", "npz"
+TITLES = {LEROBOT: "LeRobotDataset v3", RLDS: "RLDS", NPZ: "NPZ episodes"}
 _CONVERTER = "python -m lerobot.scripts.convert_dataset_v21_to_v30 --repo-id=NAME --push-to-hub=false --root="
 
 
@@ -153,9 +156,8 @@ def _npz(root: Path, paths: list[Path]) -> DatasetSchema:
             fields[name] = Field(dtype="string", shape=())
         elif array.ndim in (1, 2):
             fields[name] = Field(dtype=str(array.dtype), shape=array.shape[1:])
-    ticks = sum(int(load_arrays(path, [LENGTH])[LENGTH]) for path in paths)
     return DatasetSchema(
-        root=root, format=NPZ, recorded=False, robot_type="", fps=None, episodes=len(paths), ticks=ticks, fields=fields
+        root=root, format=NPZ, recorded=False, robot_type="", fps=None, episodes=len(paths), ticks=None, fields=fields
     )
 
 
@@ -174,11 +176,13 @@ def _rlds_fields(features: Mapping[str, Any], prefix: str) -> dict[str, Field]:
 
 
 def field_range(schema: DatasetSchema, name: str) -> tuple[list[float], list[float]] | None:
-    """Least and greatest value of each entry of a field by the dataset's own statistics; None where it has none.
+    """Least and greatest value of each entry of a field; None where the format has no statistics that tell.
 
     Raises:
-        RobomemError: the statistics are damaged.
+        RobomemError: the statistics or an episode of NPZ are damaged.
     """
+    if schema.format == NPZ:
+        return _npz_range(schema, name)
     path = schema.root / form.STATISTICS
     if not path.is_file():
         return None
@@ -191,6 +195,14 @@ def field_range(schema: DatasetSchema, name: str) -> tuple[list[float], list[flo
     if len(low) != len(high):
         raise damaged(path, f"{name} has {len(low)} least values and {len(high)} greatest")
     return low, high
+
+
+def _npz_range(schema: DatasetSchema, name: str) -> tuple[list[float], list[float]] | None:
+    if not schema.fields[name].is_vector:
+        return None
+    arrays = [load_arrays(path, [name])[name] for path in episode_paths(schema.root)]
+    values = np.concatenate([array.reshape(len(array), -1) for array in arrays if len(array)])
+    return values.min(axis=0).tolist(), values.max(axis=0).tolist()
 
 
 def _flat(value: Any) -> list[float]:

@@ -1,18 +1,27 @@
-"""`robomem bench data`: how fast episodes reach a policy, beside LeRobot's own loader on the same files."""
+"""`robomem bench data`: how fast episodes reach a policy, beside LeRobot's own loader and a plain TFDS loop."""
 
+import json
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 
+from robomem.bench import squares
+from robomem.bench.squares import CAMERAS, FPS, SIDE
+from robomem.errors import RobomemError
 from robomem.files import write_json
 
-FPS, SIDE, CAMERAS, HORIZON = 20, 128, ("top", "wrist"), 8
+if TYPE_CHECKING:
+    import psutil
+
+HORIZON = 8
 
 
 @dataclass(frozen=True)
@@ -26,7 +35,7 @@ class LoaderTiming:
     """Ticks read for them, with history."""
     seconds: float
     cpu_seconds: float
-    """Processor time of the process and its threads."""
+    """Processor time of the process and all that it started."""
 
     @property
     def ticks_per_s(self) -> float:
@@ -51,24 +60,32 @@ class LoaderTiming:
 @click.option("--epochs", default=10, show_default=True, type=click.IntRange(min=2), help="Read by RoboMem's.")
 @click.option("--output", "-o", type=click.Path(dir_okay=False, path_type=Path), help="Write a JSON document too.")
 def main(episodes: int, ticks: int, items: int, epochs: int, output: Path | None) -> None:
-    """Read a video dataset of two cameras of 128 x 128 pixels, made by LeRobot, with its loader and with RoboMem's.
+    """Read the same episodes of two cameras of 128 x 128 pixels with several loaders.
 
     A policy with memory learns at every tick from all ticks before. LeRobot's loader gives one tick an item, with its
-    history by `delta_timestamps`; RoboMem's gives windows of whole episodes, in which every tick has its history.
+    history by `delta_timestamps`; RoboMem's gives windows of whole episodes, in which every tick has its history, from
+    the same videos, and from RLDS; a plain TFDS loop gives the ticks of an episode one after another, unbatched.
     Nothing is kept in memory from one epoch to the next.
     """
     from rich.console import Console
     from rich.table import Table
 
+    from robomem.datasets.matching import AUTO
+
     with TemporaryDirectory() as folder:
         root = Path(folder) / "dataset"
         _record(root, episodes, ticks)
+        mapping = _mapping(Path(folder))
+        rlds = _to_rlds(root, mapping)
         lerobot = _lerobot(root, ticks, items)
-        ours, memory = _robomem(root, ticks, epochs)
-    table = Table(title=f"{episodes} episodes of {ticks} ticks, 2 cameras of {SIDE} x {SIDE}, video")
+        ours, memory = _robomem("RoboMem, windows of videos", root, mapping, ticks, epochs)
+        plain = _plain_tfds(rlds, epochs)
+        ours_rlds, memory_rlds = _robomem("RoboMem, windows of RLDS", rlds, AUTO, ticks, epochs)
+    timings = (lerobot, ours, plain, ours_rlds)
+    table = Table(title=f"{episodes} episodes of {ticks} ticks, 2 cameras of {SIDE} x {SIDE}")
     for heading in ("loader", "ticks/s", "CPU ms/tick", "CPU ms/tick read"):
         table.add_column(heading, justify="left" if heading == "loader" else "right")
-    for timing in (lerobot, ours):
+    for timing in timings:
         costs = (timing.cpu_ms_per_tick, timing.cpu_ms_per_read)
         table.add_row(timing.loader, f"{timing.ticks_per_s:.1f}", *(f"{cost:.3f}" for cost in costs))
     console = Console()
@@ -76,12 +93,17 @@ def main(episodes: int, ticks: int, items: int, epochs: int, output: Path | None
     result = {
         "speedup": ours.ticks_per_s / lerobot.ticks_per_s,
         "cpu_ratio": lerobot.cpu_ms_per_tick / ours.cpu_ms_per_tick,
+        "rlds_speedup": ours_rlds.ticks_per_s / plain.ticks_per_s,
+        "rlds_cpu_ratio": plain.cpu_ms_per_tick / ours_rlds.cpu_ms_per_tick,
         "memory_mib": memory,
-        "loaders": [asdict(lerobot), asdict(ours)],
+        "rlds_memory_mib": memory_rlds,
+        "loaders": [asdict(timing) for timing in timings],
     }
     console.print(
-        f"RoboMem gives {result['speedup']:.1f} times the ticks per second for 1/{result['cpu_ratio']:.1f} of the "
-        f"processor time each; its memory after each epoch: {', '.join(f'{m:.0f}' for m in memory)} MiB",
+        f"RoboMem gives {result['speedup']:.1f} times the ticks per second of LeRobot's loader for "
+        f"1/{result['cpu_ratio']:.1f} of the processor time each, and {result['rlds_speedup']:.2f} times those of the "
+        f"plain TFDS loop for 1/{result['rlds_cpu_ratio']:.2f}; its memory after each epoch: {_mib(memory)} MiB, "
+        f"from RLDS {_mib(memory_rlds)} MiB",
         highlight=False,
     )
     if output:
@@ -89,25 +111,22 @@ def main(episodes: int, ticks: int, items: int, epochs: int, output: Path | None
 
 
 def _record(root: Path, episodes: int, ticks: int) -> None:
-    """A video dataset by LeRobot's own writer, of squares that move over a textured table."""
+    """A video dataset by LeRobot's own writer."""
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
     from rich.progress import track
 
     image = {"dtype": "video", "shape": (SIDE, SIDE, 3), "names": ["height", "width", "channels"]}
-    vector = {"dtype": "float32", "shape": (7,), "names": None}
+    vector = {"dtype": "float32", "shape": (squares.NUMBERS,), "names": None}
     features = {f"observation.images.{name}": image for name in CAMERAS}
     features |= {"observation.state": vector, "action": vector}
     dataset: Any = LeRobotDataset.create("local/bench", fps=FPS, features=features, root=root, use_videos=True)
     rng = np.random.default_rng(0)
     for _ in track(range(episodes), "recording"):
-        table = {name: rng.integers(90, 130, (SIDE, SIDE, 3), np.uint8) for name in CAMERAS}
-        path = np.cumsum(rng.integers(-2, 3, (ticks, 2)), axis=0) + SIDE // 2
-        for y, x in path.clip(0, SIDE - 24):
-            frame: dict[str, Any] = {f"observation.images.{name}": table[name].copy() for name in CAMERAS}
-            for pixels in frame.values():
-                pixels[y : y + 24, x : x + 24] = (200, 30, 30)
-            numbers = rng.normal(size=7).astype(np.float32)
-            dataset.add_frame(frame | {"observation.state": numbers, "action": numbers, "task": "follow the square"})
+        images, numbers = squares.frames(rng, ticks), squares.numbers(rng, ticks)
+        for tick in range(ticks):
+            frame = {f"observation.images.{name}": pixels[tick] for name, pixels in images.items()}
+            frame |= {"observation.state": numbers[tick], "action": numbers[tick], "task": squares.TASK}
+            dataset.add_frame(frame)
         dataset.save_episode()
     dataset.finalize()
 
@@ -124,13 +143,31 @@ def _lerobot(root: Path, ticks: int, items: int) -> LoaderTiming:
     return _time("LeRobotDataset, delta_timestamps", lambda: (len([dataset[i]]) for i in order[1:]), ticks)
 
 
-def _robomem(root: Path, ticks: int, epochs: int) -> tuple[LoaderTiming, list[float]]:
+def _to_rlds(root: Path, mapping: str) -> Path:
+    """The same episodes as RLDS."""
+    from robomem.datasets.open import open_source
+    from robomem.datasets.rlds_writer import write_rlds
+
+    return write_rlds(open_source(root, mapping=mapping), root.with_name("rlds"))
+
+
+def _plain_tfds(folder: Path, epochs: int) -> LoaderTiming:
+    """A loop over the steps in a process of its own."""
+    command = [sys.executable, "-m", "robomem.bench.plain_tfds", str(folder), str(epochs)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise RobomemError(f"TFDS could not read {folder}: {done.stderr.strip().splitlines()[-1]}")
+    costs = json.loads(done.stdout.splitlines()[-1])
+    return LoaderTiming("plain TFDS loop", read=costs["ticks"], **costs)
+
+
+def _robomem(loader: str, root: Path, mapping: str, ticks: int, epochs: int) -> tuple[LoaderTiming, list[float]]:
     """Windows of whole episodes, decoded anew in each epoch; and the memory after each."""
     from robomem.datasets.open import open_source
     from robomem.datasets.sequences import SequenceBatches
 
     memory: list[float] = []
-    batches = SequenceBatches(open_source(root, mapping=_mapping(root.parent)), 4, ticks, HORIZON, seed=0)
+    batches = SequenceBatches(open_source(root, mapping=mapping), 4, ticks, HORIZON, seed=0)
     next(batches.epoch(0))
 
     def windows() -> Iterator[int]:
@@ -139,15 +176,15 @@ def _robomem(root: Path, ticks: int, epochs: int) -> tuple[LoaderTiming, list[fl
                 yield int(window.valid.sum())
             memory.append(_resident_mib())
 
-    return _time("RoboMem, windows of episodes", windows), memory
+    return _time(loader, windows), memory
 
 
 def _mapping(folder: Path) -> str:
     """A file that says what the dataset's fields mean."""
     import yaml
 
-    vector = {"names": [f"q{i}" for i in range(7)], "units": ["rad"] * 7, "frame": "joints"}
-    vector |= {"low": [-10.0] * 7, "high": [10.0] * 7}
+    spec = squares.embodiment().proprio
+    vector = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(spec).items()}
     mapping = {
         "format": "lerobot",
         "cameras": {name: f"observation.images.{name}" for name in CAMERAS},
@@ -162,13 +199,27 @@ def _mapping(folder: Path) -> str:
 
 def _time(loader: str, run: Callable[[], Iterator[int]], history: int = 1) -> LoaderTiming:
     """Time an iterator over numbers of ticks, for each of which `history` are read."""
-    start, cpu = time.perf_counter(), time.process_time()
+    start, cpu = time.perf_counter(), _cpu_seconds()
     ticks = sum(run())
-    return LoaderTiming(loader, ticks, ticks * history, time.perf_counter() - start, time.process_time() - cpu)
+    return LoaderTiming(loader, ticks, ticks * history, time.perf_counter() - start, _cpu_seconds() - cpu)
+
+
+def _processes() -> "list[psutil.Process]":
+    """This one and all that it started."""
+    import psutil
+
+    own = psutil.Process()
+    return [own, *own.children(recursive=True)]
+
+
+def _cpu_seconds() -> float:
+    return sum(sum(process.cpu_times()[:2]) for process in _processes())
 
 
 def _resident_mib() -> float:
-    """Memory that the process holds now."""
-    import psutil
+    """Memory that these processes hold now."""
+    return sum(process.memory_info().rss for process in _processes()) / 2**20
 
-    return psutil.Process().memory_info().rss / 2**20
+
+def _mib(memory: Sequence[float]) -> str:
+    return ", ".join(f"{size:.0f}" for size in memory)

@@ -26,7 +26,7 @@ Ranges = dict[str, tuple[list[float], list[float]]]
 def main(path: Path, file: Path | None) -> None:
     """Show a dataset's fields, which mapping fits it or why none does, and propose one.
 
-    PATH is the folder of a LeRobotDataset v3 or of an RLDS dataset.
+    PATH is the folder of a LeRobotDataset v3, of an RLDS dataset, or of NPZ episodes.
     """
     from rich.console import Console
 
@@ -69,17 +69,18 @@ def _summary(schema: "DatasetSchema") -> "Table":
     from rich.text import Text
 
     from robomem.datasets.lerobot_tables import read_tasks
+    from robomem.datasets.schema import LEROBOT, TITLES
 
     table = Table.grid(padding=(0, 2))
     rows = {
         "dataset": str(schema.root),
-        "format": "LeRobotDataset v3" if schema.format == "lerobot" else "RLDS",
+        "format": TITLES[schema.format],
         "robot": schema.robot_type or "-",
         "episodes": f"{schema.episodes:,}" + (f", {schema.ticks:,} ticks" if schema.ticks is not None else ""),
     }
     if schema.fps:
         rows["fps"] = f"{schema.fps:g}"
-    if schema.format == "lerobot" and schema.episodes:
+    if schema.format == LEROBOT and schema.episodes:
         texts = list(read_tasks(schema.root).values())
         more = [f"and {len(texts) - _MOST} more"] if len(texts) > _MOST else []
         rows["instructions"] = "\n".join([*texts[:_MOST], *more])

@@ -1,4 +1,4 @@
-"""`robomem bench data` reads the same files with LeRobot's loader and with RoboMem's."""
+"""`robomem bench data` reads the same episodes with LeRobot's loader, a plain TFDS loop, and RoboMem's."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from robomem.cli import robomem
 
 
-def test_both_loaders_are_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_loaders_are_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "hf"))
     output = tmp_path / "data.json"
@@ -17,9 +17,10 @@ def test_both_loaders_are_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     result = CliRunner().invoke(robomem, ["bench", "data", *sizes])
     assert result.exit_code == 0, result.output
     report = json.loads(output.read_text())
-    lerobot, ours = report["loaders"]
+    lerobot, ours, plain, rlds = report["loaders"]
     assert (lerobot["ticks"], lerobot["read"]) == (2, 2 * 6)
-    assert ours["ticks"] == ours["read"] == 2 * 8 * 6
-    assert min(row[key] for row in (lerobot, ours) for key in ("seconds", "cpu_seconds")) > 0
-    assert report["speedup"] > 0
-    assert len(report["memory_mib"]) == 2
+    for loader in (ours, plain, rlds):
+        assert loader["ticks"] == loader["read"] == 2 * 8 * 6
+    assert min(row[key] for row in report["loaders"] for key in ("seconds", "cpu_seconds")) > 0
+    assert min(report[ratio] for ratio in ("speedup", "cpu_ratio", "rlds_speedup", "rlds_cpu_ratio")) > 0
+    assert len(report["memory_mib"]) == len(report["rlds_memory_mib"]) == 2

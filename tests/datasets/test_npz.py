@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from robomem import cli
 from robomem.datasets.config import FrameCodec
 from robomem.datasets.convert import compare, encoding_threads, write_lerobot
 from robomem.datasets.lerobot_reader import EpisodeReader
@@ -95,3 +96,15 @@ def test_a_torn_file_is_named(root: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1000])
     with pytest.raises(RobomemError, match=r"train_data_9\.npz is damaged"):
         open_source(root)
+
+
+def test_inspect_shows_what_it_is(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    assert cli.run(["data", "inspect", str(root)]) == 0
+    said = capsys.readouterr().out
+    highest = max(np.load(path)["action"][:, 0].max() for path in root.glob("*.npz"))
+    assert "NPZ episodes" in said
+    assert f" ... {highest:.4g}" in said
+    assert "yes" in next(line for line in said.splitlines() if "mikasa_npz" in line)
