@@ -30,7 +30,7 @@ class RldsDecoder:
         self._tf, self._tfds = tf, tfds
         self._features: dict[str, Any] = {}
         self._parsers: dict[tuple[str, tuple[str, ...], tuple[str, ...]], Parser] = {}
-        self.methods = (self.describe, self.scan, self.read)
+        self.methods = (self.describe, self.scan, self.read, self.bounds)
 
     def describe(self, folder: str, split: str) -> Answer:
         """Name, version, fields (shape and type) and shards (file and number of episodes) of a dataset."""
@@ -79,6 +79,20 @@ class RldsDecoder:
             values = {f"{kind}/{k}": v.numpy() for kind, fields in parsed.items() for k, v in fields.items()}
             texts = {name: _decoded(value) for name, value in values.items() if _is_text(value)}
         return texts, {name: np.asarray(value) for name, value in values.items() if name not in texts}
+
+    def bounds(self, folder: str, paths: list[str], fields: list[str], most: int) -> Answer:
+        """Least values, then greatest, of each entry of these fields of the steps of the first `most` episodes."""
+        parse, found = self._parser(folder, tuple(fields), ()), dict[str, ndarray]()
+        left = most
+        for path in paths:
+            with self._reading(path):
+                for record in self._tf.data.TFRecordDataset(path, buffer_size=_SCAN_BUFFER).take(left):
+                    left -= 1
+                    for field, value in parse(record)[STEPS].items():
+                        rows = value.numpy().astype(np.float64).reshape(len(value), -1)
+                        rows = np.concatenate([rows, *([found[field]] if field in found else [])])
+                        found[field] = np.stack([rows.min(axis=0), rows.max(axis=0)])
+        return None, found
 
     def _record(self, path: str, offset: int) -> Any:
         """The record at a place of a file, without reading more than a small buffer beyond it."""

@@ -71,7 +71,7 @@ class RldsEncoder:
         self, folder: str, version: str, lengths: list[int], images: dict[str, list[int]], proprio: int, action: int
     ) -> Answer:
         """Write `dataset_info.json` and `features.json` beside the finished shards of split `train`."""
-        size = sum(path.stat().st_size for path in Path(folder).glob("*.tfrecord-*"))
+        size = sum(path.stat().st_size for path in Path(folder).glob(form.SHARDS))
         split = self._tfds.core.SplitInfo(
             name="train", shard_lengths=lengths, num_bytes=size - form.FRAMING * sum(lengths)
         )

@@ -19,6 +19,7 @@ from robomem.spec import CameraSpec, EmbodimentSpec
 
 INFO = "dataset_info.json"
 FEATURES = "features.json"
+SHARDS = "*.tfrecord-*"
 STEPS = "steps"
 EPISODE = "episode_metadata"
 PROPRIO = "observation/proprio"

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from robomem.datasets import lerobot_format as form
 from robomem.datasets import rlds_format
-from robomem.datasets.lerobot_index import damaged, read_keys, reading
+from robomem.datasets.lerobot_index import read_keys, reading
 from robomem.datasets.npz_format import episode_paths, load_arrays
 from robomem.errors import RobomemError
 from robomem.files import read_json
@@ -173,37 +171,3 @@ def _rlds_fields(features: Mapping[str, Any], prefix: str) -> dict[str, Field]:
             dtype = "image" if "image" in feature else tensor["dtype"]
             found[prefix + name] = Field(dtype="string" if dtype in ("object", "string") else dtype, shape=shape)
     return found
-
-
-def field_range(schema: DatasetSchema, name: str) -> tuple[list[float], list[float]] | None:
-    """Least and greatest value of each entry of a field; None where the format has no statistics that tell.
-
-    Raises:
-        RobomemError: the statistics or an episode of NPZ are damaged.
-    """
-    if schema.format == NPZ:
-        return _npz_range(schema, name)
-    path = schema.root / form.STATISTICS
-    if not path.is_file():
-        return None
-    all_statistics = read_json(path)
-    with reading(path):
-        statistics = all_statistics.get(name)
-        if not statistics:
-            return None
-        low, high = (_flat(statistics[key]) for key in ("min", "max"))
-    if len(low) != len(high):
-        raise damaged(path, f"{name} has {len(low)} least values and {len(high)} greatest")
-    return low, high
-
-
-def _npz_range(schema: DatasetSchema, name: str) -> tuple[list[float], list[float]] | None:
-    if not schema.fields[name].is_vector:
-        return None
-    arrays = [load_arrays(path, [name])[name] for path in episode_paths(schema.root)]
-    values = np.concatenate([array.reshape(len(array), -1) for array in arrays if len(array)])
-    return values.min(axis=0).tolist(), values.max(axis=0).tolist()
-
-
-def _flat(value: Any) -> list[float]:
-    return [number for part in value for number in _flat(part)] if isinstance(value, list) else [float(value)]

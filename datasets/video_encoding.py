@@ -19,7 +19,7 @@ _KEYFRAMES = 2
 """Frames from one keyframe to the next, as in LeRobot: more would be smaller and slower to seek in."""
 _ENCODERS = {"h264": "libx264", "av1": "libsvtav1"}
 _OPTIONS = {"h264": {"preset": "veryfast", "bf": "0"}, "av1": {"preset": "10", "svtav1-params": "lp=1"}}
-"""One thread and no reordering: encoding is a pure function of the frames, and episodes are encoded side by side."""
+"""One thread and no reordering: episodes are encoded side by side, and no frame waits for a later one."""
 
 
 def encode_video(frames: UInt8[ndarray, "T Y X 3"], fps: int, codec: FrameCodec) -> bytes:

@@ -44,7 +44,7 @@ def audit(config: AuditConfig) -> dict[str, Any]:
         RobomemError: checkpoint, dataset and task do not fit; or see `EpisodeLog` and `rollout`.
     """
     checkpoint = LoadedCheckpoint(config.checkpoint, config.device)
-    recorded = Recorded(config.dataset, config.recorded, config.sim.env_id)
+    recorded = Recorded(config.dataset, config.recorded, config.sim.env_id, config.mapping)
     fix = "give the dataset it was trained on, or another of the same robot"
     robot = checkpoint.policy.spec.embodiment
     robot.check(recorded.reader.embodiment, "the checkpoint", f"the dataset {config.dataset}", fix)

@@ -214,6 +214,8 @@ class AuditConfig:
     """Folder of a checkpoint, or of a run for its newest one."""
     dataset: str = "???"
     """Folder of episodes of the task; their memories are what is measured, and put in place of the policy's own."""
+    mapping: str = "auto"
+    """What the fields of a dataset of others mean, as `data.mapping` of `robomem train`."""
     sim: SimConfig = field(default_factory=SimConfig)
     episodes: int = 20
     """Episodes in closed loop under each intervention; more of them detect a smaller drop."""

@@ -15,21 +15,23 @@ GROUP = 8
 class Recorded:
     """The first episodes of a dataset of the audited task."""
 
-    def __init__(self, root: str, most: int, env_id: str) -> None:
+    def __init__(self, root: str, most: int, env_id: str, mapping: str = "auto") -> None:
         """Open the dataset.
 
         Args:
             root: Its folder.
             most: Episodes to take at most.
-            env_id: The task it must be of.
+            env_id: The task it must be of, if it tells its task.
+            mapping: What its fields mean; see `open_source`.
 
         Raises:
             RobomemError: no such dataset, or it is of another task; both are named.
         """
         from robomem.datasets.open import open_source
 
-        self.root = root
-        self.reader = open_source(root, range(min(len(open_source(root)), most)))
+        whole = open_source(root, mapping=mapping)
+        self._root, self._mapping = root, mapping
+        self.reader = open_source(root, range(min(len(whole), most)), mapping=mapping)
         found = self.reader.provenance.get("env_id", env_id)
         if found != env_id:
             raise RobomemError(f"the dataset {root} is of {found}, the audit of {env_id}; give another dataset=")
@@ -59,6 +61,6 @@ class Recorded:
         from robomem.datasets.open import open_source
         from robomem.datasets.sequences import SequenceBatches
 
-        reader = open_source(self.root, self.reader.indices[:count])
+        reader = open_source(self._root, self.reader.indices[:count], mapping=self._mapping)
         windows = SequenceBatches(reader, len(reader), max(reader.lengths), horizon, seed=0)
         return next(windows.epoch(0))

@@ -6,7 +6,8 @@ from robomem.cli import Entry, LazyGroup
 
 COMMANDS = {
     "memory": Entry("robomem.bench.memory", "Time scans against repeated steps of memory modules."),
-    "data": Entry("robomem.bench.data", "Time windows of episodes against LeRobot's loader."),
+    "data": Entry("robomem.bench.data", "Time windows of episodes against LeRobot's loader and TFDS."),
+    "convert": Entry("robomem.bench.convert", "Watch the memory of conversions as datasets grow."),
     "features": Entry("robomem.bench.features", "Time training on kept features against end to end."),
     "head": Entry("robomem.bench.head", "Time each objective on each trunk."),
 }

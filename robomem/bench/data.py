@@ -8,18 +8,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import numpy as np
 
 from robomem.bench import squares
+from robomem.bench.processes import cpu_seconds, resident_mib
 from robomem.bench.squares import CAMERAS, FPS, SIDE
 from robomem.errors import RobomemError
 from robomem.files import write_json
-
-if TYPE_CHECKING:
-    import psutil
 
 HORIZON = 8
 
@@ -174,7 +172,7 @@ def _robomem(loader: str, root: Path, mapping: str, ticks: int, epochs: int) -> 
         for epoch in range(epochs):
             for window in batches.epoch(epoch):
                 yield int(window.valid.sum())
-            memory.append(_resident_mib())
+            memory.append(resident_mib())
 
     return _time(loader, windows), memory
 
@@ -199,26 +197,9 @@ def _mapping(folder: Path) -> str:
 
 def _time(loader: str, run: Callable[[], Iterator[int]], history: int = 1) -> LoaderTiming:
     """Time an iterator over numbers of ticks, for each of which `history` are read."""
-    start, cpu = time.perf_counter(), _cpu_seconds()
+    start, cpu = time.perf_counter(), cpu_seconds()
     ticks = sum(run())
-    return LoaderTiming(loader, ticks, ticks * history, time.perf_counter() - start, _cpu_seconds() - cpu)
-
-
-def _processes() -> "list[psutil.Process]":
-    """This one and all that it started."""
-    import psutil
-
-    own = psutil.Process()
-    return [own, *own.children(recursive=True)]
-
-
-def _cpu_seconds() -> float:
-    return sum(sum(process.cpu_times()[:2]) for process in _processes())
-
-
-def _resident_mib() -> float:
-    """Memory that these processes hold now."""
-    return sum(process.memory_info().rss for process in _processes()) / 2**20
+    return LoaderTiming(loader, ticks, ticks * history, time.perf_counter() - start, cpu_seconds() - cpu)
 
 
 def _mib(memory: Sequence[float]) -> str:

@@ -10,12 +10,11 @@ from robomem.errors import RobomemError
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from robomem.datasets.ranges import Range
     from robomem.datasets.schema import DatasetSchema
 
 _MOST = 8
 """Instructions that are shown."""
-
-Ranges = dict[str, tuple[list[float], list[float]]]
 
 
 @click.command("inspect")
@@ -33,10 +32,11 @@ def main(path: Path, file: Path | None) -> None:
     from robomem.data.proposal import propose_mapping
     from robomem.datasets.mapping import load_mapping, mapping_names
     from robomem.datasets.matching import misfits
-    from robomem.datasets.schema import field_range, read_schema
+    from robomem.datasets.ranges import field_ranges
+    from robomem.datasets.schema import read_schema
 
     schema = read_schema(path)
-    ranges = {name: found for name in schema.fields if (found := field_range(schema, name))}
+    ranges = field_ranges(schema)
     console = Console()
     console.print(_summary(schema), _fields(schema, ranges))
     reasons = {name: misfits(load_mapping(name), schema) for name in mapping_names()}
@@ -89,13 +89,17 @@ def _summary(schema: "DatasetSchema") -> "Table":
     return table
 
 
-def _fields(schema: "DatasetSchema", ranges: Ranges) -> "Table":
+def _fields(schema: "DatasetSchema", ranges: "dict[str, Range]") -> "Table":
     from rich.table import Table
     from rich.text import Text
 
-    table = Table("field", "type", "shape", "range")
+    from robomem.datasets.ranges import MOST_EPISODES
+    from robomem.datasets.schema import LEROBOT
+
+    some = schema.format != LEROBOT and schema.episodes > MOST_EPISODES
+    table = Table("field", "type", "shape", f"range in {MOST_EPISODES} episodes" if some else "range")
     for name, field in schema.fields.items():
-        shown = Text("\n".join(_range_lines(field.names, *ranges[name])) if field.is_vector and name in ranges else "-")
+        shown = Text("\n".join(_range_lines(field.names, *ranges[name])) if name in ranges else "-")
         table.add_row(Text(name), field.dtype, " x ".join(map(str, field.shape)) or "1", shown)
     return table
 

@@ -7,6 +7,8 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from foreign import MIKASA
+from foreign import record as record_foreign
 from tiny import EMBODIMENT as TINY
 from tiny import tiny_episode
 from toy_env import CueEnvironment, ToyPolicy, cue_of, cue_ticks, record, record_dataset
@@ -189,6 +191,15 @@ def test_replay_equals_observing_one_by_one() -> None:
 def test_a_dataset_of_another_task_is_refused(dataset: Path) -> None:
     with pytest.raises(RobomemError, match=r"is of Cue, the audit of RememberColor3-VLA-v0"):
         Recorded(str(dataset), 40, "RememberColor3-VLA-v0")
+
+
+def test_a_dataset_of_others_is_read_by_a_mapping(tmp_path: Path) -> None:
+    root = record_foreign(tmp_path / "task", MIKASA, (3, 2), robot_type="mikasa_robo")
+    recorded = Recorded(str(root), 40, "RememberColor3-VLA-v0", "mikasa_lerobot")
+    assert [len(episode) for episode in recorded.first(2)] == [3, 2]
+    assert recorded.window(2, horizon=4).dt.shape == (2, 3)
+    with pytest.raises(RobomemError, match="mikasa_npz"):
+        Recorded(str(root), 40, "RememberColor3-VLA-v0", "mikasa_npz")
 
 
 def test_probe_finds_what_is_there_and_nothing_else() -> None:

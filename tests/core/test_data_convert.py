@@ -139,7 +139,7 @@ def test_frames_become_videos_and_are_never_encoded_again(
 
 def test_a_video_of_other_frames_is_named(root: Path, tmp_path: Path) -> None:
     changed = Changed(root)
-    changed.change = lambda episode: brighter(episode, 40)  # type: ignore[method-assign]
+    changed.change = lambda episode: brighter(episode, 160)  # type: ignore[method-assign]
     convert(changed, tmp_path, FrameCodec(codec="h264"))
     with pytest.raises(RobomemError, match="episode 7 was not converted right: camera hand differs"):
         compare(EpisodeReader(root), EpisodeReader(tmp_path), nothing)

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from foreign import MIKASA, feature, record
@@ -10,6 +11,9 @@ from tiny import write_tiny_dataset
 from robomem import checkpoint, cli
 from robomem.datasets.mapping import load_mapping
 from robomem.datasets.open import open_source
+from robomem.datasets.ranges import field_ranges
+from robomem.datasets.rlds_writer import write_rlds
+from robomem.datasets.schema import read_schema
 from robomem.errors import RobomemError
 from robomem.sim import embodiment
 
@@ -87,3 +91,21 @@ def test_ones_own_dataset_needs_no_mapping(tmp_path: Path, capsys: pytest.Captur
     assert "it needs no mapping" in said
     assert "mikasa_lerobot" not in said
     assert cli.run(["data", "inspect", str(tmp_path / "none")]) == 1
+
+
+def test_ranges_of_rlds_and_npz_are_those_of_their_episodes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    own = open_source(write_tiny_dataset(tmp_path / "own", episodes=3))
+    rlds = write_rlds(own, tmp_path / "rlds")
+    actions = np.concatenate([episode.actions for episode in own])
+    np.savez(tmp_path / "train_data_0.npz", action=actions)
+    for root, field in ((rlds, "action"), (tmp_path, "action")):
+        low, high = field_ranges(read_schema(root))[field]
+        np.testing.assert_array_equal(low, actions.min(axis=0))
+        np.testing.assert_array_equal(high, actions.max(axis=0))
+    monkeypatch.setattr("robomem.datasets.ranges.MOST_EPISODES", 1)
+    assert field_ranges(read_schema(rlds))["action"][0] == own[0].actions.min(axis=0).tolist()
+    assert cli.run(["data", "inspect", str(rlds)]) == 0
+    assert "range in 1 episodes" in capsys.readouterr().out
