@@ -17,6 +17,7 @@ from numpy import ndarray
 from robomem.datasets import rlds_format as form
 from robomem.datasets.encoding import encode_png
 from robomem.datasets.rlds_process import tensorflow_process
+from robomem.datasets.rlds_source import RldsSource
 from robomem.datasets.source import EpisodeSource
 from robomem.episode import Episode
 from robomem.errors import RobomemError
@@ -39,7 +40,7 @@ def write_rlds(
     shard_bytes: int = SHARD_BYTES,
     report: Callable[[int], None] = lambda done: None,
 ) -> Path:
-    """Write all episodes of a source as split `train`; given again after an interruption it goes on.
+    """Write all episodes of a source as split `train`; given again it goes on, or changes nothing once it is done.
 
     Args:
         source: The episodes.
@@ -56,7 +57,7 @@ def write_rlds(
 
     Raises:
         SpecMismatch, NonFiniteError: an episode does not fit the source's embodiment or is not finite.
-        RobomemError: there is a dataset already, another process writes it, the disk is full, the arguments do not
+        RobomemError: there is another dataset already, a process that writes it, a full disk, arguments that do not
             fit, or TensorFlow died or is not installed.
     """
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or not re.fullmatch(r"\d+\.\d+\.\d+", version):
@@ -65,7 +66,9 @@ def write_rlds(
         )
     target = Path(folder) / name / version
     if target.exists():
-        raise RobomemError(f"there is something at {target} already; give another folder or version, or remove it")
+        if _holds(target, source):
+            return target
+        raise RobomemError(f"there is something else at {target} already; give another folder, or remove it")
     images = form.image_fields(source.embodiment.cameras, layout)
     recorded = form.Recorded(source.embodiment, images, source.provenance)
     unfinished = target.with_name(f"{version}.partial")
@@ -76,6 +79,15 @@ def write_rlds(
         writing.write_shards(report)
         writing.finish(target)
     return target
+
+
+def _holds(folder: Path, source: EpisodeSource) -> bool:
+    """Whether a finished dataset is of these episodes, by what it tells of them without decoding any."""
+    if form.load_recorded(folder) is None:
+        return False
+    done = RldsSource(folder)
+    names = ("embodiment", "provenance", "seeds", "lengths", "successes")
+    return all(getattr(done, name) == getattr(source, name) for name in names)
 
 
 @dataclass

@@ -5,10 +5,12 @@ exact solution needs only the measured time: to advance by a + b is to advance b
 """
 
 import math
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional
 
 from robomem.errors import RobomemError
 from robomem.policies.memory.base import State
@@ -21,7 +23,8 @@ class Flow(Cell):
 
     Contents lie within (-1, 1) and the state with them; with `prior` this lets channels settle at one of several values
     and stay there however long nothing happens. An observation reaches it as time passes; with `jump` also at once, by
-    a gated write, which depends on how often one observes and not on time alone.
+    a gated write, which depends on how often one observes and not on time alone. A sigmoid never quite closes, so that
+    in the end everything leaks away; with `latch` it is a hard one, and what is latched stays bit for bit.
     """
 
     def __init__(
@@ -32,7 +35,8 @@ class Flow(Cell):
         prior: bool = False,
         jump: bool = False,
         oscillating: bool = False,
-        time_scales: tuple[float, float] = TIME_SCALES,
+        latch: bool = False,
+        time_scales: Sequence[float] = TIME_SCALES,
     ) -> None:
         """Build `hidden` channels.
 
@@ -42,6 +46,7 @@ class Flow(Cell):
             prior: Predict from the prior memory too; then ticks follow each other instead of being scanned at once.
             jump: Write into m at every observation, by a gate.
             oscillating: Channels are pairs that turn while they decay, and so can count and keep a phase.
+            latch: A channel can stand still: its rate falls to exactly zero where tau would be the longest.
             time_scales: Bounds of tau in seconds.
 
         Raises:
@@ -50,7 +55,7 @@ class Flow(Cell):
         super().__init__()
         if oscillating and hidden % 2:
             raise RobomemError(f"oscillating channels are pairs, and hidden={hidden} is odd; use an even number")
-        self.features, self.prior, self.oscillating = hidden, prior, oscillating
+        self.features, self.prior, self.oscillating, self.latch = hidden, prior, oscillating, latch
         self.log_bounds = math.log(time_scales[0]), math.log(time_scales[1])
         self.rates = hidden // 2 if oscillating else hidden
         sources = inputs + hidden if prior else inputs
@@ -63,7 +68,8 @@ class Flow(Cell):
     def reset_parameters(self) -> None:
         """Time scales log-uniform over the channels, at first nearly the same for all inputs; gates open as slowly."""
         self.course.weight[self.features :] *= 0.1
-        self.course.bias[self.features :] = torch.logit((torch.arange(self.rates) + 0.5) / self.rates)
+        slow = (torch.arange(self.rates) + 0.5) / self.rates
+        self.course.bias[self.features :] = 6 * slow - 3 if self.latch else torch.logit(slow)
         if self.write is not None:
             self.write.weight[self.features :] *= 0.1
             self.write.bias[self.features :] = -keep_logits(self.rates)
@@ -103,7 +109,10 @@ class Flow(Cell):
         """Content, (*B, K) and complex if it oscillates, and rate 1 / tau in 1/s."""
         content, pace = course[..., : self.features], course[..., self.features :]
         shortest, longest = self.log_bounds
-        return self._channels(content.tanh()), (-shortest - (longest - shortest) * pace.sigmoid()).exp()
+        slow = functional.hardsigmoid(pace) if self.latch else pace.sigmoid()
+        speed = (longest - shortest) * (1 - slow)
+        rate = math.exp(-longest) * (speed.expm1() if self.latch else speed.exp())
+        return self._channels(content.tanh()), rate
 
     def _settle(self, course: Tensor, dt: Tensor) -> tuple[Tensor, Tensor]:
         content, rate = self.split(course)

@@ -50,6 +50,7 @@ def main(
     from robomem.datasets.open import open_source
     from robomem.progress import counting
 
+    _refuse_overlap(source, target)
     episodes = open_source(source, mapping=mapping)
     if target_format == "lerobot":
         frames = choose_codec(episodes, codec, crf)
@@ -78,6 +79,11 @@ def _encoders(
     from robomem.datasets.convert_ray import encoding_cluster
 
     return encoding_cluster(root, mapping, codec, address)
+
+
+def _refuse_overlap(source: Path, target: Path) -> None:
+    if target.resolve().is_relative_to(source.resolve()):
+        raise RobomemError(f"{target} lies in the dataset to convert, {source}; give a folder beside it")
 
 
 def _refuse_frame_options(codec: str, crf: int | None, address: str | None) -> None:

@@ -1,11 +1,13 @@
 """The smallest policy-like model around a memory module: embedding, memory, readout."""
 
+import re
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from jaxtyping import Float
 from omegaconf import OmegaConf
 from torch import Tensor, nn
+from yaml import YAMLError
 
 from robomem.errors import RobomemError, nearest
 from robomem.factory import instantiate
@@ -18,6 +20,8 @@ CHANNELS = 32
 """D; the N = 5 tokens are four patches of one camera and a cognition token."""
 WIDTH = 64
 """Hidden units of the readout."""
+_SEPARATOR = re.compile(r",(?![^\[]*\])")
+"""Between settings, not within a list."""
 
 
 class Model(nn.Module):
@@ -92,7 +96,7 @@ def module_config(group: str, name: str) -> dict[str, Any]:
     """Settings of a module: `NAME`, or `NAME:KEY=VALUE,KEY=VALUE` with other values than its file has.
 
     Raises:
-        RobomemError: no such module; the nearest is named.
+        RobomemError: no such module, of which the nearest is named, or values that are no YAML.
         omegaconf.errors.OmegaConfBaseException: no such key.
     """
     base, _, changes = name.partition(":")
@@ -101,7 +105,10 @@ def module_config(group: str, name: str) -> dict[str, Any]:
     text = (CONFIGS / group / f"{base}.yaml").read_text()
     config = OmegaConf.create(text)
     OmegaConf.set_struct(config, True)
-    config.merge_with_dotlist(changes.split(",") if changes else [])
+    try:
+        config.merge_with_dotlist(_SEPARATOR.split(changes) if changes else [])
+    except YAMLError as error:
+        raise RobomemError(f"{changes!r} cannot be read as KEY=VALUE,KEY=VALUE; give lists as [1,2]") from error
     return cast(dict[str, Any], OmegaConf.to_container(config))
 
 

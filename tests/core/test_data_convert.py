@@ -55,6 +55,14 @@ def test_there_and_back_again(root: Path, tmp_path: Path, capsys: pytest.Capture
         assert_equal_episodes(episode, make_episode(seed))
 
 
+@pytest.mark.parametrize("target", ["", "data", "new/place"])
+def test_a_dataset_is_not_converted_into_itself(target: str, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = sorted(root.rglob("*"))
+    assert run(["data", "convert", str(root), str(root / target), "--to", "lerobot"]) == 1
+    assert "lies in the dataset to convert" in capsys.readouterr().err
+    assert sorted(root.rglob("*")) == before
+
+
 class Dying(EpisodeReader):
     """A source that breaks at one episode."""
 

@@ -75,11 +75,19 @@ def test_what_was_written_is_read(folder: Path, mapping: SchemaMapping | None) -
 
 
 def test_cameras_of_other_names_keep_them(tmp_path: Path) -> None:
-    source = RldsSource(write_rlds(Samples(EMBODIMENT, 2), tmp_path, name="own", version="0.2.0"))
+    written = write_rlds(Samples(EMBODIMENT, 2), tmp_path, name="own", version="0.2.0")
+    source = RldsSource(written)
     assert source.embodiment == EMBODIMENT
     assert_equal_episodes(source[1], Samples(EMBODIMENT)[1])
-    with pytest.raises(RobomemError, match=r"there is something at .*own/0.2.0 already; give another folder"):
-        write_rlds(Samples(EMBODIMENT, 2), tmp_path, name="own", version="0.2.0")
+
+
+def test_a_finished_dataset_is_left_as_it_is(tmp_path: Path) -> None:
+    written = write_rlds(Samples(EMBODIMENT, 2), tmp_path)
+    before = {path: path.stat().st_mtime_ns for path in written.iterdir()}
+    assert write_rlds(Samples(EMBODIMENT, 2), tmp_path) == written
+    with pytest.raises(RobomemError, match=r"there is something else at .*1.0.0 already; give another folder"):
+        write_rlds(Samples(EMBODIMENT, 3), tmp_path)
+    assert {path: path.stat().st_mtime_ns for path in written.iterdir()} == before
 
 
 def test_others_read_what_was_written(folder: Path) -> None:

@@ -19,11 +19,12 @@ INPUTS, HIDDEN = 6, 8
 CLOCKS = {
     "flow": lambda: Flow(INPUTS, hidden=HIDDEN),
     "flow-oscillating": lambda: Flow(INPUTS, hidden=HIDDEN, oscillating=True),
+    "flow-latch": lambda: Flow(INPUTS, hidden=HIDDEN, latch=True),
     "ssm": lambda: SSM(INPUTS, hidden=HIDDEN),
     "ffm": lambda: FFM(INPUTS, traces=4, contexts=2, hidden=HIDDEN),
     "gru_d": lambda: GRUD(INPUTS, hidden=HIDDEN),
 }
-FLOWS = ("flow", "flow-oscillating")
+FLOWS = ("flow", "flow-oscillating", "flow-latch")
 
 
 @pytest.fixture(params=CLOCKS)
@@ -85,18 +86,30 @@ def test_a_step_is_an_advance_and_an_observation(cell: Cell) -> None:
     torch.testing.assert_close(split, features, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("oscillating", [False, True])
+@pytest.mark.parametrize("option", [{}, {"oscillating": True}, {"latch": True}])
 @pytest.mark.parametrize("factor", [1e-3, 60.0, 1e3])
-def test_the_unit_of_time_is_a_convention(oscillating: bool, factor: float) -> None:
+def test_the_unit_of_time_is_a_convention(option: dict[str, bool], factor: float) -> None:
     """In milliseconds or minutes, with time scales in the same unit, the same is remembered."""
     features = []
     for unit in (1.0, factor):
         torch.manual_seed(0)
         bounds = (unit * TIME_SCALES[0], unit * TIME_SCALES[1])
-        cell = Flow(INPUTS, hidden=HIDDEN, oscillating=oscillating, prior=True, jump=True, time_scales=bounds)
+        cell = Flow(INPUTS, hidden=HIDDEN, prior=True, jump=True, time_scales=bounds, **option)
         inputs, dt, valid, is_first = draw(4, 50)
         features.append(cell.scan(cell.init(4), inputs, unit * dt, valid, is_first)[0])
     torch.testing.assert_close(*features, rtol=1e-5, atol=1e-5)
+
+
+def test_what_is_latched_stays_bit_for_bit() -> None:
+    cell = Flow(INPUTS, hidden=HIDDEN, latch=True)
+    with torch.no_grad():
+        cell.course.bias[HIDDEN:] = torch.tensor([9.0, -9.0]).repeat(HIDDEN // 2)
+        state = cell.scan(cell.init(4), *draw(4, 1))[1]
+        state["memory"] = torch.rand_like(state["memory"])
+        later = cell.advance(cell.scan(state, *draw(4, 500, period=1e3))[1], torch.full((4,), 1e9))
+    stays = state["memory"] == later["memory"]
+    assert stays[:, ::2].all()
+    assert not stays[:, 1::2].any()
 
 
 def test_memory_is_bounded_by_its_contents(flow: Flow) -> None:

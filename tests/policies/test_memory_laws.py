@@ -18,6 +18,7 @@ VARIANTS = (
     "flow:cell.prior=true",
     "flow:cell.jump=true",
     "flow:cell.oscillating=true",
+    "flow:cell.latch=true",
     "flow:cell.prior=true,cell.jump=true,cell.oscillating=true",
     "gru:time=false",
     "ssm:time=false",

@@ -68,6 +68,7 @@ def test_a_run_goes_on_where_it_stopped(folder: Path, capsys: pytest.CaptureFixt
         (["--memory", "grü"], "no memory module 'grü'; did you mean 'gru'?"),
         (["--memory", "gruu:time=false"], "no memory module 'gruu'; did you mean 'gru'?"),
         (["--memory", "gru:tme=false"], "unknown configuration key 'tme'; did you mean 'time'?"),
+        (["--memory", "flow:cell.time_scales=[0.05"], "cannot be read as KEY=VALUE,KEY=VALUE; give lists as [1,2]"),
     ],
 )
 def test_unknown_names_are_refused(
