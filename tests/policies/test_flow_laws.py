@@ -105,7 +105,7 @@ def test_what_is_latched_stays_bit_for_bit() -> None:
     with torch.no_grad():
         cell.course.bias[HIDDEN:] = torch.tensor([9.0, -9.0]).repeat(HIDDEN // 2)
         state = cell.scan(cell.init(4), *draw(4, 1))[1]
-        state["memory"] = torch.rand_like(state["memory"])
+        state = {**state, "memory": torch.rand_like(state["memory"])}
         later = cell.advance(cell.scan(state, *draw(4, 500, period=1e3))[1], torch.full((4,), 1e9))
     stays = state["memory"] == later["memory"]
     assert stays[:, ::2].all()
