@@ -117,6 +117,8 @@ class EpisodeReader(CachedEpisodes):
         path, metadata = self._index.files[file].path, self._index.files[file].metadata
         with reading(path), pq.ParquetFile(path, metadata=metadata, page_checksum_verification=True) as parquet:
             table = parquet.read_row_group(group, ["episode_index", *columns])
+            if missing := [name for name in columns if name not in table.column_names]:
+                raise ValueError(f"it has no column {missing[0]}")
         found = table["episode_index"][0].as_py()
         if found != self.indices[position]:
             raise damaged(path, f"it holds episode {found} in the place of episode {self.indices[position]}")

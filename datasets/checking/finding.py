@@ -52,6 +52,7 @@ CHECKS = {
     "wrong-columns": Check(
         ERROR, Effect.LOST, "move the file to the dataset that it belongs to; --repair leaves its episodes out"
     ),
+    "lost-columns": Check(ERROR, Effect.LOST, "restore the file from a copy; --repair leaves its episodes out"),
     "wrong-table": Check(ERROR, Effect.MENDED, "--repair writes the table of episodes anew from the data"),
     "wrong-number": Check(ERROR, Effect.MENDED, "--repair numbers the rows anew"),
     "wrong-tasks": Check(ERROR, Effect.MENDED, "--repair writes meta/tasks.parquet anew from the table of episodes"),

@@ -14,6 +14,7 @@ from robomem.datasets import lerobot_format as form
 from robomem.datasets.checking.finding import Finding
 from robomem.datasets.checking.info import fault, read_document, read_embodiment, rebuild_info, unlike
 from robomem.datasets.checking.scan import ScannedFile, Segment, read_table, scan_file
+from robomem.datasets.encoding import image_feature
 from robomem.errors import RobomemError
 from robomem.spec import EmbodimentSpec
 
@@ -93,6 +94,7 @@ def take_survey(root: Path) -> Survey:
     _read_episodes(survey)
     _read_robot(survey)
     _read_tasks(survey)
+    scanned = [file for file in scanned if not _lacks_senses(survey, file)]
     _read_info(survey, scanned)
     _choose_files(survey, scanned)
     for file in survey.files:
@@ -182,6 +184,18 @@ def _read_tasks(survey: Survey) -> None:
     survey.tasks = dict(zip(numbers, table[texts[0]].to_pylist(), strict=True))
     if len(survey.tasks) != len(numbers) or not all(isinstance(text, str) for text in survey.tasks.values()):
         survey.add(Finding(check="wrong-tasks", file=form.TASKS, what="a number or a text occurs twice or is missing"))
+
+
+def _lacks_senses(survey: Survey, scanned: ScannedFile) -> bool:
+    """Whether a file has no column of what the robot perceived or did, which nothing brings back; if so it is named."""
+    if survey.embodiment is None:
+        return False
+    cameras = [image_feature(camera.name) for camera in survey.embodiment.cameras]
+    images = [name for name in cameras if not (survey.root / form.VIDEOS / name).exists()]
+    missing = [name for name in ("observation.state", "action", *images) if name not in scanned.schema.names]
+    if missing:
+        survey.add(Finding(check="lost-columns", file=scanned.file, what=f"there is no column {missing[0]}"))
+    return bool(missing)
 
 
 def _read_info(survey: Survey, scanned: list[ScannedFile]) -> None:

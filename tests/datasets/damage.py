@@ -272,6 +272,20 @@ def stand_still(episode: Episode) -> Episode:
     return replace(episode, actions=np.full_like(episode.actions, 0.5))
 
 
+def drop(column: str, *files: str) -> Harm:
+    """Leave a column out of some data files."""
+
+    def harm(root: Path) -> None:
+        for file in files:
+            with pq.ParquetFile(root / file) as parquet:
+                tables = [parquet.read_row_group(n).drop([column]) for n in range(parquet.num_row_groups)]
+            with form.data_writer(root / file, tables[0].schema) as writer:
+                for table in tables:
+                    writer.write_table(table, row_group_size=len(table))
+
+    return harm
+
+
 def other_robot(root: Path) -> None:
     """Put a data file of another robot in the place of one."""
     embodiment = replace(EMBODIMENT, action=vector_spec("a", 3))
