@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 def main(root: Path, out: Path | None, document: Path | None, mapping: str) -> int:
     """Check every file and every episode of the dataset in folder ROOT, without changing it.
 
-    Errors are what is unreadable or wrong, warnings what is suspicious. The exit status is 1 if there are errors, mended or not.
-    With --repair a new dataset gets all episodes but those with errors that cannot be mended.
+    Errors are what is unreadable or wrong, warnings what is suspicious. The exit status is 1 if there are errors,
+    mended or not. With --repair a new dataset gets all episodes but those with errors that cannot be mended.
     """
     from av import logging as av_logging
     from rich.console import Console
