@@ -110,6 +110,19 @@ def read_parquet(path: Path) -> pa.Table:
         return parquet.read()
 
 
+def read_groups(path: Path, metadata: pq.FileMetaData, groups: Sequence[int], columns: Sequence[str]) -> pa.Table:
+    """Some columns of some row groups of a file.
+
+    Raises:
+        RobomemError: the file is missing or damaged, or has no such column, which parquet itself passes over.
+    """
+    with reading(path), pq.ParquetFile(path, metadata=metadata, page_checksum_verification=True) as parquet:
+        table = parquet.read_row_groups(groups, columns)
+        if missing := [name for name in columns if name not in table.column_names]:
+            raise ValueError(f"it has no column {missing[0]}")
+    return table
+
+
 def read_keys(path: Path, *keys: str) -> dict[str, Any]:
     """The mapping in a JSON file, which has some keys at least.
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy import ndarray
 
 from robomem.datasets import lerobot_format as form
@@ -16,7 +15,7 @@ from robomem.datasets.assembly import freeze
 from robomem.datasets.cached import CachedEpisodes, choose_episodes
 from robomem.datasets.config import FrameCodec
 from robomem.datasets.encoding import EncodedEpisode, FeatureStatistics, StoredFrames, decode_png, image_feature, join
-from robomem.datasets.lerobot_index import damaged, episode_statistics, load_index, reading
+from robomem.datasets.lerobot_index import damaged, episode_statistics, load_index, read_groups, reading
 from robomem.datasets.video_frames import CLIP_COLUMNS, find_clip, read_clip
 from robomem.datasets.video_remux import cut_clip
 from robomem.episode import Episode
@@ -115,10 +114,7 @@ class EpisodeReader(CachedEpisodes):
         """Columns of an episode's rows, and the file that they lie in."""
         file, group = self._places[self.indices[position]]
         path, metadata = self._index.files[file].path, self._index.files[file].metadata
-        with reading(path), pq.ParquetFile(path, metadata=metadata, page_checksum_verification=True) as parquet:
-            table = parquet.read_row_group(group, ["episode_index", *columns])
-            if missing := [name for name in columns if name not in table.column_names]:
-                raise ValueError(f"it has no column {missing[0]}")
+        table = read_groups(path, metadata, [group], ["episode_index", *columns])
         found = table["episode_index"][0].as_py()
         if found != self.indices[position]:
             raise damaged(path, f"it holds episode {found} in the place of episode {self.indices[position]}")

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from numpy import ndarray
 
 from robomem.datasets import lerobot_format as form
-from robomem.datasets.lerobot_index import damaged, reading
+from robomem.datasets.lerobot_index import damaged, read_groups, reading
 from robomem.datasets.video_frames import CLIP_COLUMNS
 from robomem.files import read_json
 
@@ -70,8 +70,8 @@ class LeRobotTables:
             low = int(np.searchsorted(known.starts, first, side="right")) - 1
             high = int(np.searchsorted(known.starts, stop, side="left"))
             names = list(dict.fromkeys(["episode_index", "frame_index", *columns]))
-            with pq.ParquetFile(path, metadata=known.metadata, page_checksum_verification=True) as parquet:
-                rows = parquet.read_row_groups(range(low, high), names).slice(first - known.starts[low], stop - first)
+            rows = read_groups(path, known.metadata, range(low, high), names)
+            rows = rows.slice(first - known.starts[low], stop - first)
         if set(rows["episode_index"].to_pylist()) != {index}:
             raise damaged(path, f"rows {first} to {stop - 1} are not those of episode {index}")
         if rows["frame_index"].to_pylist() != list(range(len(rows))):

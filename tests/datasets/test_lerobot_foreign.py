@@ -210,6 +210,10 @@ def spoil_a_number(path: Path) -> None:
     change_column(path, "action", lambda rows: [*rows[:6], [float("nan")] * 7, *rows[7:]])
 
 
+def lose_the_actions(path: Path) -> None:
+    pq.write_table(read_parquet(path).drop(["action"]), path)
+
+
 @pytest.mark.parametrize(
     ("name", "harm", "message"),
     [
@@ -220,6 +224,7 @@ def spoil_a_number(path: Path) -> None:
         (EPISODES, truncate, "file-000.parquet is damaged"),
         (DATA, truncate, "file-000.parquet is damaged"),
         (DATA, Path.unlink, "file-000.parquet is missing"),
+        (DATA, lose_the_actions, "file-000.parquet is damaged .*it has no column action"),
         (DATA, swap_episodes, "rows 0 to 4 are not those of episode 0"),
         (
             DATA,
